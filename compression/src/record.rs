@@ -1,0 +1,181 @@
+//! The run: operations that the first pass merged into one entry.
+
+/// What a call did. The numbers are part of the ring file's format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Op {
+    /// A process was first seen; not an operation of the program.
+    Start = 0,
+    Read = 1,
+    Write = 2,
+    Open = 3,
+    Close = 4,
+    Stat = 5,
+    Access = 6,
+    Unlink = 7,
+    Rename = 8,
+    Mkdir = 9,
+    Rmdir = 10,
+    Readdir = 11,
+    Link = 12,
+    Truncate = 13,
+    Sync = 14,
+    /// A mapping was made; what passes through it is not seen.
+    Mmap = 15,
+}
+
+/// Names of the operations, by their number.
+pub const OP_NAMES: [&str; 16] = [
+    "start", "read", "write", "open", "close", "stat", "access", "unlink", "rename", "mkdir", "rmdir", "readdir",
+    "link", "truncate", "sync", "mmap",
+];
+
+impl Op {
+    /// The name on the wire, or `None` for a number that is no operation.
+    pub fn name(number: u8) -> Option<&'static str> {
+        OP_NAMES.get(number as usize).copied()
+    }
+}
+
+/// The run merged operations of unlike size or offset because its ring was full: sums are exact, details are not.
+pub const FLAG_FOLDED: u8 = 1;
+/// Counted at the stdio call, not at the system call below it.
+pub const FLAG_STDIO: u8 = 2;
+/// Only part of the traffic is seen (a memory mapping).
+pub const FLAG_PARTLY_SEEN: u8 = 4;
+/// The offset is a guess (append mode, inherited descriptor).
+pub const FLAG_OFFSET_UNSURE: u8 = 8;
+/// Part of a run of which an earlier part was shipped while it was still open.
+pub const FLAG_PIECE: u8 = 16;
+
+/// One operation as a source saw it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Operation {
+    /// File id: hash of the absolute path; 0 where the operation has no file.
+    pub file: u64,
+    /// Offset in the file, bytes.
+    pub offset: u64,
+    /// Bytes that the call returned; 0 for metadata operations and failed calls.
+    pub size: u64,
+    /// Start and end, ticks.
+    pub start: u64,
+    pub end: u64,
+    /// Descriptor, -1 where there is none.
+    pub handle: i32,
+    /// 0, or the errno of a failed call.
+    pub errno: u16,
+    pub op: u8,
+    pub flags: u8,
+}
+
+/// Operations merged: `count` operations of `size` bytes each, the i-th at `offset + i * stride`.
+/// Where `flags` has `FLAG_FOLDED`, only `count`, `bytes`, `busy`, `slowest`, `start` and `end` are exact and `size` is the largest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Run {
+    pub file: u64,
+    pub offset: u64,
+    /// Bytes between the offsets of neighbours; 0 while `count` is 1.
+    pub stride: i64,
+    pub size: u64,
+    pub count: u64,
+    pub bytes: u64,
+    /// First operation's start, last operation's end, ticks.
+    pub start: u64,
+    pub end: u64,
+    /// Sum and largest of the operations' durations, ticks.
+    pub busy: u64,
+    pub slowest: u64,
+    pub handle: i32,
+    pub errno: u16,
+    pub op: u8,
+    pub flags: u8,
+    /// Which slot the run lived in, and the slot's how-manieth run it is (from 1): the reader tells by these what it has shipped already.
+    pub generation: u32,
+    pub slot: u32,
+}
+
+impl Run {
+    /// A run of one operation.
+    pub fn of(o: &Operation) -> Run {
+        let took = o.end.saturating_sub(o.start);
+        Run {
+            file: o.file,
+            offset: o.offset,
+            stride: 0,
+            size: o.size,
+            count: 1,
+            bytes: o.size,
+            start: o.start,
+            end: o.end,
+            busy: took,
+            slowest: took,
+            handle: o.handle,
+            errno: o.errno,
+            op: o.op,
+            flags: o.flags,
+            generation: 0,
+            slot: 0,
+        }
+    }
+
+    /// Offset of the operation that would continue the run, once the stride is known (`count` of 2 or more).
+    #[inline]
+    pub fn next_offset(&self) -> u64 {
+        self.offset
+            .wrapping_add((self.stride as u64).wrapping_mul(self.count))
+    }
+
+    /// Whether `o` is of this run's kind: same file, handle, operation and outcome.
+    #[inline]
+    pub fn same_stream(&self, o: &Operation) -> bool {
+        self.file == o.file && self.handle == o.handle && self.op == o.op && self.errno == o.errno
+    }
+
+    /// Whether `o` continues the run without loss.
+    #[inline]
+    pub fn continues(&self, o: &Operation) -> bool {
+        self.size == o.size && self.flags == o.flags && (self.count == 1 || o.offset == self.next_offset())
+    }
+
+    /// Adds the times of `o`.
+    #[inline]
+    fn add_times(&mut self, o: &Operation) {
+        let took = o.end.saturating_sub(o.start);
+        self.busy = self.busy.wrapping_add(took);
+        if took > self.slowest {
+            self.slowest = took;
+        }
+        if o.end > self.end {
+            self.end = o.end;
+        }
+    }
+
+    /// Adds an operation that `continues` the run.
+    #[inline]
+    pub fn extend(&mut self, o: &Operation) {
+        if self.count == 1 {
+            self.stride = o.offset.wrapping_sub(self.offset) as i64;
+        }
+        self.add_times(o);
+        self.bytes = self.bytes.wrapping_add(o.size);
+        self.count = self.count.wrapping_add(1);
+    }
+
+    /// Adds an operation of the same stream that does not continue the run: sums stay exact, details go.
+    #[inline]
+    pub fn fold(&mut self, o: &Operation) {
+        self.flags |= o.flags | FLAG_FOLDED;
+        self.stride = 0;
+        if o.size > self.size {
+            self.size = o.size;
+        }
+        if o.offset < self.offset {
+            self.offset = o.offset;
+        }
+        self.add_times(o);
+        self.bytes = self.bytes.wrapping_add(o.size);
+        self.count = self.count.wrapping_add(1);
+    }
+}

@@ -1,0 +1,242 @@
+//! The ring file: what a watched process leaves for the agent, one file a process image, on tmpfs.
+//!
+//! ```text
+//! 0            Header (one page)
+//! NAMES_AT     names: file id -> path, appended by all threads, reserved as NAMES_CAPACITY, grown as needed
+//! SEGMENTS_AT  segments of SEGMENT_SIZE, one for each thread that does I/O (more when a ring is full)
+//!              SegmentHeader | SLOTS slots (open runs) | RING_RUNS closed runs
+//! ```
+//! One thread at a time owns a segment and writes it. The agent reads, and writes only `tail`.
+//! Numbers are in the machine's byte order: the file never leaves the node.
+
+use crate::record::Run;
+use core::mem::size_of;
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+pub const MAGIC: u64 = 0x314b_5252_4c4c_4542; // "BELLRRK1"
+pub const VERSION: u32 = 1;
+
+pub const HEADER_SIZE: usize = 4096;
+pub const NAMES_AT: usize = HEADER_SIZE;
+/// Bound of the names of one process, bytes; sparse until used.
+pub const NAMES_CAPACITY: usize = 16 << 20;
+/// By how much the names area grows.
+pub const NAMES_STEP: usize = 64 << 10;
+pub const SEGMENTS_AT: usize = NAMES_AT + NAMES_CAPACITY;
+pub const SEGMENT_SIZE: usize = 128 << 10;
+/// Bound of the threads of one process that do I/O at once.
+pub const SEGMENTS_MAX: usize = 1024;
+/// Segments that full rings may take beyond one a thread.
+pub const SEGMENTS_SPARE: usize = 128;
+
+/// Slots for reads and writes: two for a descriptor, by its number modulo half of these.
+pub const DATA_SLOTS: usize = 64;
+/// All slots: after the data slots 16 for the other operations, by their number, then twice 16 (succeeded, failed) for
+/// what a full ring leaves without a place: one run for all files of an operation.
+pub const SLOTS: usize = DATA_SLOTS + 48;
+pub const RING_RUNS: usize = (SEGMENT_SIZE - size_of::<SegmentHeader>() - SLOTS * size_of::<Slot>()) / size_of::<Run>();
+
+/// Longest path that is kept, bytes.
+pub const PATH_MAX: usize = 4096;
+
+/// `Header::clock`: ticks are CLOCK_MONOTONIC nanoseconds.
+pub const CLOCK_MONOTONIC: u32 = 0;
+/// `Header::clock`: ticks are the invariant time-stamp counter.
+pub const CLOCK_TSC: u32 = 1;
+
+#[repr(C)]
+pub struct Header {
+    pub magic: u64,
+    pub version: u32,
+    pub clock: u32,
+    pub pid: u32,
+    pub uid: u32,
+    /// -1: none.
+    pub rank: i32,
+    /// Segments that exist, at most SEGMENTS_MAX.
+    pub segments: AtomicU32,
+    /// Process start, clock ticks since boot (/proc/PID/stat, field 22).
+    pub pid_start_ticks: u64,
+    /// One instant on both clocks.
+    pub anchor_ticks: u64,
+    pub anchor_monotonic_ns: u64,
+    /// Names: bytes that exist in the file, bytes that are taken.
+    pub names_ready: AtomicU64,
+    pub names_taken: AtomicU64,
+    /// Operations that could not be recorded.
+    pub lost_operations: AtomicU64,
+    /// Names that found no room; their files are known by id only.
+    pub lost_names: AtomicU64,
+    pub reserved: [u64; 6],
+    /// Claimed job id, NUL-terminated.
+    pub job: [u8; 128],
+    /// Path of the executable, NUL-terminated, perhaps cut.
+    pub program: [u8; 1024],
+}
+
+/// In the names area, 8-byte aligned, followed by `length` bytes of path. `file` is written last; 0: not complete yet.
+#[repr(C)]
+pub struct NameEntry {
+    pub file: AtomicU64,
+    pub length: u32,
+    pub reserved: u32,
+}
+
+/// Bytes that the entry of a name of `length` bytes takes.
+pub const fn name_entry_size(length: usize) -> usize {
+    (size_of::<NameEntry>() + length + 7) & !7
+}
+
+#[repr(C, align(64))]
+pub struct SegmentHeader {
+    /// 0 free, 1 owned by a thread.
+    pub owned: AtomicU32,
+    pub reserved: u32,
+    /// Runs pushed since the segment was made; run i lies at i % RING_RUNS.
+    pub head: AtomicU64,
+    /// Operations that were folded because the ring was full.
+    pub folded: AtomicU64,
+    pub pad_producer: [u64; 5],
+    /// Runs that the agent has safely spooled. Written by the agent.
+    pub tail: AtomicU64,
+    pub pad_consumer: [u64; 7],
+}
+
+/// An open run. `sequence` is odd while the owner writes; `run.count` 0: empty.
+#[repr(C)]
+pub struct Slot {
+    pub sequence: AtomicU32,
+    pub reserved: u32,
+    pub run: Run,
+}
+
+/// Offset of a segment in the file.
+pub const fn segment_at(index: usize) -> usize {
+    SEGMENTS_AT + index * SEGMENT_SIZE
+}
+/// Offset of a slot in its segment.
+pub const fn slot_at(slot: usize) -> usize {
+    size_of::<SegmentHeader>() + slot * size_of::<Slot>()
+}
+/// Offset of the ring's place for run number `position` in its segment.
+pub const fn run_at(position: u64) -> usize {
+    size_of::<SegmentHeader>() + SLOTS * size_of::<Slot>() + (position % RING_RUNS as u64) as usize * size_of::<Run>()
+}
+
+const _: () = assert!(size_of::<Header>() <= HEADER_SIZE);
+const _: () = assert!(size_of::<Run>() == 96);
+const _: () = assert!(size_of::<Slot>() == 104);
+const _: () = assert!(size_of::<SegmentHeader>() == 128);
+
+/// File id of a path: FNV-1a, 64 bits, never 0.
+pub fn file_id(path: &[u8]) -> u64 {
+    let mut h: u64 = 0xcbf2_9ce4_8422_2325;
+    for &b in path {
+        h = (h ^ b as u64).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    if h == 0 {
+        1
+    } else {
+        h
+    }
+}
+
+/// Reading, from bytes that nobody vouches for.
+pub mod read {
+    use super::*;
+
+    fn u32_at(b: &[u8], at: usize) -> Option<u32> {
+        Some(u32::from_ne_bytes(b.get(at..at.checked_add(4)?)?.try_into().ok()?))
+    }
+    fn u64_at(b: &[u8], at: usize) -> Option<u64> {
+        Some(u64::from_ne_bytes(b.get(at..at.checked_add(8)?)?.try_into().ok()?))
+    }
+    /// The text before the first NUL.
+    fn text(b: &[u8]) -> &[u8] {
+        b.split(|&c| c == 0).next().unwrap_or(b)
+    }
+
+    /// The header as read from the file.
+    pub struct HeaderView<'a> {
+        bytes: &'a [u8],
+    }
+
+    macro_rules! fields {
+        ($($name:ident: $get:ident as $type:ty),* $(,)?) => {$(
+            pub fn $name(&self) -> $type {
+                $get(self.bytes, core::mem::offset_of!(Header, $name)).unwrap_or(0) as $type
+            }
+        )*};
+    }
+
+    impl<'a> HeaderView<'a> {
+        /// `None` unless `bytes` hold a whole header of this version.
+        pub fn new(bytes: &'a [u8]) -> Option<HeaderView<'a>> {
+            if bytes.len() < size_of::<Header>() || u64_at(bytes, 0)? != MAGIC || u32_at(bytes, 8)? != VERSION {
+                return None;
+            }
+            Some(HeaderView { bytes })
+        }
+        fields! {
+            clock: u32_at as u32, pid: u32_at as u32, uid: u32_at as u32, rank: u32_at as i32, segments: u32_at as u32,
+            pid_start_ticks: u64_at as u64, anchor_ticks: u64_at as u64, anchor_monotonic_ns: u64_at as u64,
+            names_ready: u64_at as u64, names_taken: u64_at as u64, lost_operations: u64_at as u64, lost_names: u64_at as u64,
+        }
+        pub fn job(&self) -> &'a [u8] {
+            let at = core::mem::offset_of!(Header, job);
+            text(self.bytes.get(at..at + 128).unwrap_or(&[]))
+        }
+        pub fn program(&self) -> &'a [u8] {
+            let at = core::mem::offset_of!(Header, program);
+            text(self.bytes.get(at..at + 1024).unwrap_or(&[]))
+        }
+    }
+
+    /// (owned, head, folded, tail) of a segment header.
+    pub fn segment_header(b: &[u8]) -> Option<(u32, u64, u64, u64)> {
+        Some((
+            u32_at(b, core::mem::offset_of!(SegmentHeader, owned))?,
+            u64_at(b, core::mem::offset_of!(SegmentHeader, head))?,
+            u64_at(b, core::mem::offset_of!(SegmentHeader, folded))?,
+            u64_at(b, core::mem::offset_of!(SegmentHeader, tail))?,
+        ))
+    }
+
+    /// The run that starts at `b[0]`.
+    pub fn run(b: &[u8]) -> Option<Run> {
+        Some(Run {
+            file: u64_at(b, core::mem::offset_of!(Run, file))?,
+            offset: u64_at(b, core::mem::offset_of!(Run, offset))?,
+            stride: u64_at(b, core::mem::offset_of!(Run, stride))? as i64,
+            size: u64_at(b, core::mem::offset_of!(Run, size))?,
+            count: u64_at(b, core::mem::offset_of!(Run, count))?,
+            bytes: u64_at(b, core::mem::offset_of!(Run, bytes))?,
+            start: u64_at(b, core::mem::offset_of!(Run, start))?,
+            end: u64_at(b, core::mem::offset_of!(Run, end))?,
+            busy: u64_at(b, core::mem::offset_of!(Run, busy))?,
+            slowest: u64_at(b, core::mem::offset_of!(Run, slowest))?,
+            handle: u32_at(b, core::mem::offset_of!(Run, handle))? as i32,
+            errno: (u32_at(b, core::mem::offset_of!(Run, errno))? & 0xffff) as u16,
+            op: *b.get(core::mem::offset_of!(Run, op))?,
+            flags: *b.get(core::mem::offset_of!(Run, flags))?,
+            generation: u32_at(b, core::mem::offset_of!(Run, generation))?,
+            slot: u32_at(b, core::mem::offset_of!(Run, slot))?,
+        })
+    }
+
+    /// (sequence, run) of the slot that starts at `b[0]`.
+    pub fn slot(b: &[u8]) -> Option<(u32, Run)> {
+        Some((u32_at(b, 0)?, run(b.get(core::mem::offset_of!(Slot, run)..)?)?))
+    }
+
+    /// The name entry that starts at `b[0]`: (file id, path, bytes to the next entry). `None`: not complete (yet).
+    pub fn name(b: &[u8]) -> Option<(u64, &[u8], usize)> {
+        let file = u64_at(b, 0)?;
+        let length = u32_at(b, 8)? as usize;
+        if file == 0 || length > PATH_MAX {
+            return None;
+        }
+        let path = b.get(size_of::<NameEntry>()..size_of::<NameEntry>() + length)?;
+        Some((file, path, name_entry_size(length)))
+    }
+}
