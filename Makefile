@@ -1,0 +1,113 @@
+# Every command of the project; `make` alone lists them. Steps that have nothing to do cost nothing:
+# each leaves a file in build/ that make compares with its sources.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+
+# The venv first (node may live there), then rustup's cargo, which a distribution's older one must not hide.
+export PATH := $(CURDIR)/.venv/bin:$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+export PYTHONPATH :=
+export STEP_RETRY := make $(or $(MAKECMDGOALS),build)
+
+STAMP := build/stamp
+STEP := scripts/step.sh
+FRONTEND := webapp/frontend
+
+# What scripts/system.sh looks for: what `make build` cannot do without, then what the goal likes to have.
+NEEDS := build $(if $(filter demo,$(MAKECMDGOALS)),demo) $(if $(filter test bench,$(MAKECMDGOALS)),demo test)
+
+RUST_SOURCES := Cargo.toml Cargo.lock $(wildcard .cargo/config.toml) \
+	$(shell find compression collectors/agent -type f \( -name '*.rs' -o -name '*.toml' \) 2>/dev/null)
+PRELOAD_SOURCES := $(shell find collectors/preload -type f \( -name '*.[chS]' -o -name '*.map' -o -name Makefile \) 2>/dev/null)
+FRONTEND_SOURCES := $(shell find $(FRONTEND) \( -name node_modules -o -name dist \) -prune -o -type f -print 2>/dev/null)
+
+.PHONY: help demo test build lint lock bench clean system
+
+help:
+	@echo 'make demo               build everything, run real programs under watch, serve the pages'
+	@echo 'make test [LAYER=unit]  run the tests (layers: unit, integration, e2e)'
+	@echo 'make build              build everything that demo and test need'
+	@echo 'make lint               check style and common mistakes, Python, Rust and TypeScript'
+	@echo 'make bench [ONLY=name]  measure; writes bench/*.json and the tables in docs/performance.md'
+	@echo 'make lock               resolve the Python requirements anew'
+	@echo 'make clean              remove everything that was built or installed here'
+
+demo: build
+	@exec bellrock demo $(ARGS)
+
+test: build $(STAMP)/python-dev
+	@python scripts/run_tests.py $(if $(LAYER),--layer $(LAYER))
+
+lint: build $(STAMP)/python-dev
+	@scripts/lint.sh
+
+bench: build $(STAMP)/python-dev
+	@python -m tests.bench $(ONLY)
+
+lock: | system
+	@scripts/lock.sh
+
+build: $(STAMP)/python build/bellrock-agent build/libbellrock.so build/patterns build/mpi_checkpoint $(STAMP)/frontend
+
+clean:
+	rm -rf build target .venv $(FRONTEND)/dist $(FRONTEND)/node_modules .pytest_cache .ruff_cache .hypothesis *.egg-info
+
+system:
+	@scripts/system.sh $(NEEDS)
+
+# Python
+
+$(STAMP)/python: requirements.lock pyproject.toml scripts/python.sh | system
+	@scripts/python.sh requirements.lock
+	@mkdir -p $(@D) && touch $@
+
+$(STAMP)/python-dev: requirements-dev.lock $(STAMP)/python
+	@$(STEP) python-dev 'Installing the tools for tests and lint' \
+		python -m pip install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# Rust and C
+
+$(STAMP)/rust: scripts/rust.sh | system
+	@scripts/rust.sh
+	@mkdir -p $(@D) && touch $@
+
+build/bellrock-agent: $(RUST_SOURCES) $(STAMP)/rust
+	@$(STEP) agent 'Building the agent' cargo build --release --locked -p bellrock-agent
+	@install -m 755 target/release/bellrock-agent $@
+
+# The C wrappers are linked with the first pass; how is told in their own Makefile.
+build/libbellrock.so: $(RUST_SOURCES) $(PRELOAD_SOURCES) $(STAMP)/rust
+	@$(STEP) tracepack 'Building the first pass' \
+		cargo rustc --release --locked -p tracepack --features ffi --crate-type staticlib
+	@$(STEP) preload 'Building the preload library' $(MAKE) -C collectors/preload BUILD=$(CURDIR)/build
+	@touch $@
+
+build/patterns: bellrock/demo/patterns.c | system
+	@mkdir -p build
+	@$(STEP) patterns 'Building the demo program' cc -O2 -Wall -pthread -o $@ $<
+
+# Without Open MPI the demo does without its MPI program, so this target may stay unmade.
+build/mpi_checkpoint: bellrock/demo/mpi_checkpoint.c | system
+	@mkdir -p build
+	@if command -v mpicc >/dev/null; then \
+		$(STEP) mpi_checkpoint 'Building the MPI demo program' mpicc -O2 -Wall -o $@ $<; fi
+
+# Pages
+
+$(STAMP)/node: scripts/node.sh requirements-node.lock $(STAMP)/python
+	@scripts/node.sh
+	@touch $@
+
+$(STAMP)/node_modules: $(FRONTEND)/package.json $(FRONTEND)/package-lock.json $(STAMP)/node
+	@$(STEP) npm 'Installing what the pages are built with' npm --prefix $(FRONTEND) ci --no-audit --no-fund
+	@touch $@
+
+$(STAMP)/frontend: $(FRONTEND_SOURCES) $(STAMP)/node_modules
+	@$(STEP) frontend 'Building the pages' npm --prefix $(FRONTEND) run build
+	@rm -rf build/frontend && cp -r $(FRONTEND)/dist build/frontend
+	@touch $@

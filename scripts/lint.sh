@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Runs every linter, also after one has complained; exit status 1 if any has.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+export STEP_RETRY='make lint'
+
+bad=0
+step() { scripts/step.sh "$@" || bad=1; }
+step lint-python 'Python: ruff' ruff check .
+step lint-format 'Rust: rustfmt' cargo fmt --all --check
+step lint-rust 'Rust: clippy' cargo clippy --workspace --all-targets --locked -- -D warnings
+step lint-frontend 'Pages: eslint' npm --prefix webapp/frontend run lint
+exit "$bad"

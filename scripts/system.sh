@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Looks for what must come from the distribution and installs what is missing, as root with apt-get.
+# `system.sh build [demo] [test]`: `build` cannot be done without; `demo` and `test` can, with less to see.
+# Anyone else is told the one line to run. With nothing missing this takes some milliseconds and prints nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+essential=() optional=()
+
+has() { command -v "$1" >/dev/null 2>&1; }
+package_known() { [[ $(apt-cache policy "$1" 2>/dev/null) == *"Candidate: "[0-9]* ]]; }
+
+look_for_essential() {
+  essential=()
+  # A compiler alone is no use: the C library's headers come in a package of their own.
+  if ! has cc || [[ ! -e /usr/include/stdio.h ]]; then essential+=(gcc libc6-dev); fi
+  has make || essential+=(make)
+  if ! has cargo && ! has curl; then essential+=(curl ca-certificates); fi
+  [[ -x .venv/bin/python ]] && return 0
+  scripts/find_python.sh venv >/dev/null && return 0
+  local python
+  if python=$(scripts/find_python.sh); then
+    essential+=("$("$python" -c 'import sys; print("python3.%d-venv" % sys.version_info.minor)')")
+  elif [[ $(apt-cache policy python3 2>/dev/null) =~ Candidate:\ 3\.(1[1-9]|[2-9][0-9]) ]]; then
+    essential+=(python3 python3-venv)
+  else
+    essential+=(python3.11 python3.11-venv) # Ubuntu 22.04: beside its 3.10
+  fi
+}
+
+browser() {
+  local name
+  for name in "${BELLROCK_CHROMIUM:-chromium}" chromium-browser google-chrome-stable google-chrome; do
+    has "$name" && return 0
+  done
+  return 1
+}
+
+look_for_optional() {
+  optional=()
+  local need
+  for need in "$@"; do
+    case $need in
+      demo)
+        has fio || optional+=(fio)
+        { has mpicc && has mpirun; } || optional+=(openmpi-bin libopenmpi-dev)
+        ;;
+      test)
+        browser && continue
+        # Ubuntu's package of this name only fetches a snap, which cannot be had in a container.
+        if ! grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null; then optional+=(chromium)
+        elif has snap; then optional+=(chromium-browser)
+        else echo 'No Chromium found: the browser tests will be skipped. Install Chromium or Chrome, or set BELLROCK_CHROMIUM to its path.'
+        fi
+        ;;
+    esac
+  done
+}
+
+install() { # NAME TEXT PACKAGE …
+  local name=$1 text=$2
+  shift 2
+  DEBIAN_FRONTEND=noninteractive scripts/step.sh "$name" "$text ($*)" \
+    apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "$@"
+}
+
+needs=()
+for need in "$@"; do [[ $need == build ]] || needs+=("$need"); done
+look_for_essential
+look_for_optional ${needs[@]+"${needs[@]}"}
+missing=("${essential[@]}" "${optional[@]}")
+((${#missing[@]} == 0)) && exit 0
+
+if ! has apt-get; then
+  echo "Missing, by their Debian names: ${missing[*]}. Install them by your system's own means." >&2
+  if ((${#essential[@]})); then exit 1; else exit 0; fi
+fi
+
+if ((EUID != 0)); then
+  echo "Missing: ${missing[*]}. To install: sudo apt-get update && sudo apt-get install -y ${missing[*]}" >&2
+  if ((${#essential[@]})); then exit 1; fi
+  echo 'Going on without: what needs them will be left out.' >&2
+  exit 0
+fi
+
+scripts/step.sh apt-update 'Reading the list of Debian packages' apt-get update -o DPkg::Lock::Timeout=300
+look_for_essential # which Python to ask for can be told only now
+if ((${#essential[@]})); then
+  for package in "${essential[@]}"; do
+    if [[ $package == python3* ]] && ! package_known "$package"; then
+      echo "Bellrock needs Python 3.11 or newer, and this system's packages have none ($package). Install one, then: ${STEP_RETRY:-make build}" >&2
+      exit 1
+    fi
+  done
+  install apt 'Installing Debian packages' "${essential[@]}"
+fi
+if ((${#optional[@]})); then
+  install apt-optional 'Installing Debian packages' "${optional[@]}" || echo 'Going on without: what needs them will be left out.' >&2
+fi
