@@ -26,6 +26,7 @@ RESULTS = ROOT / "build" / "test"
 FRONTEND = ROOT / "webapp" / "frontend"
 SUITE_LIMIT_S = 30 * 60
 TEST_LIMIT_S = 300
+PIPE_LIMIT_S = 10
 TAIL_LINES = 40
 
 
@@ -192,8 +193,6 @@ def run_suite(suite: Suite, limit_s: float = SUITE_LIMIT_S) -> Outcome:
         if outcome.failed:
             print(f"   the last lines of {log_file.relative_to(ROOT)}:")
             print("\n".join(f"    {line}" for line in log.splitlines()[-TAIL_LINES:]))
-        for skip in outcome.skips:
-            print(f"   skipped: {skip}")
     print(f"   {suite.name}: {outcome.line()} in {time.monotonic() - began:.0f} s", flush=True)
     return outcome
 
@@ -225,7 +224,11 @@ def call(suite: Suite, log_file: Path, limit_s: float) -> tuple[int | None, str 
                 pass  # nothing was left
             process.wait()
             if show is not None:
-                show.wait()
+                try:
+                    show.wait(PIPE_LIMIT_S)
+                except subprocess.TimeoutExpired:
+                    show.kill()  # something that left the group still holds the pipe
+                    show.wait()
 
 
 def main(arguments: list[str] | None = None) -> int:

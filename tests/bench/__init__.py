@@ -1,0 +1,1 @@
+"""Measurements, never tests: `make bench [ONLY=name]`. Each module here is one benchmark: run() -> list of rows."""

@@ -1,0 +1,94 @@
+"""The shell scripts behind `make`: what a step prints, and that a missing or old toolchain is noticed."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def run(folder: Path, *command: str, path: str | None = None, **env: str) -> subprocess.CompletedProcess:
+    environment = {**os.environ, **env, **({"PATH": path} if path is not None else {})}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A folder with the scripts only."""
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def tools(folder: Path, **stubs: str) -> str:
+    """A PATH with the everyday tools, and `stubs` (name → shell text) in front of what they stand for."""
+    bin_dir = folder / "bin"
+    bin_dir.mkdir()
+    for name in ("bash", "cut", "sort", "head", "tail", "sed", "mkdir", "printf", "dirname", "grep", "cat"):
+        (bin_dir / name).symlink_to(shutil.which(name))
+    for name, text in stubs.items():
+        (bin_dir / name).write_text(f"#!/bin/sh\n{text}\n")
+        (bin_dir / name).chmod(0o755)
+    return str(bin_dir)
+
+
+def test_a_step_is_one_line_and_its_output_goes_to_the_log(copy):
+    done = run(copy, "scripts/step.sh", "some", "Doing it", "echo", "hello")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Doing it ... 0 s\n", "")
+    assert (copy / "build/log/some.log").read_text() == "hello\n"
+
+
+def test_a_failed_step_shows_the_last_40_lines_and_how_to_retry(copy):
+    done = run(copy, "scripts/step.sh", "some", "Doing it", "bash", "-c", "seq 100; exit 7", STEP_RETRY="make demo")
+    assert done.returncode == 7
+    assert [line for line in done.stderr.splitlines() if line.startswith("    ")] == [f"    {n}" for n in range(61, 101)]
+    assert done.stderr.endswith("to retry: make demo\n")
+
+
+@pytest.mark.parametrize(("version", "status"), [("1.85.0", 0), ("1.100.1", 0), ("1.63.0", 1)])
+def test_cargo_must_be_new_enough(copy, version, status):
+    path = tools(copy, cargo=f"echo cargo {version}", rustup="exit 0")
+    done = run(copy, "bash", "scripts/rust.sh", path=path)
+    assert done.returncode == status
+    assert ("rustup update stable" in done.stderr) == bool(status)
+
+
+def test_without_cargo_and_curl_the_way_to_get_them_is_told(copy):
+    done = run(copy, "bash", "scripts/rust.sh", path=tools(copy))
+    assert done.returncode == 1
+    assert "apt-get install -y curl" in done.stderr
+
+
+def test_rustup_installs_where_cargo_is_missing(copy):
+    """With a stand-in for the download, whose script makes a cargo."""
+    bin_dir = copy / "bin"
+    made = f"{bin_dir}/cargo"
+    script = f"printf '#!/bin/sh\\necho cargo 1.90.0\\n' > {made}; chmod +x {made}"
+    path = tools(copy, curl=f'echo "{script}"', chmod=f'exec {shutil.which("chmod")} "$@"', sh='exec /bin/sh "$@"')
+    done = run(copy, "bash", "scripts/rust.sh", path=path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Rust is missing, 1.85 or newer is needed: installing it")
+
+
+@pytest.mark.parametrize(("version", "fits"), [("v20.19.0", True), ("v22.1.0", True), ("v20.9.0", False), ("v18.20.0", False)])
+def test_node_must_be_new_enough(copy, version, fits):
+    python = copy / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho install $*; exit 1\n")
+    python.chmod(0o755)
+    done = run(copy, "bash", "scripts/node.sh", path=tools(copy, node=f"echo {version}", npm="exit 0"))
+    assert (done.returncode == 0) == fits
+    assert ("Installing Node.js into .venv" in done.stdout) == (not fits)
+
+
+def test_the_locks_name_no_index_and_hash_everything():
+    for lock in ROOT.glob("requirements*.lock"):
+        text = lock.read_text()
+        assert "://" not in text and "--index-url" not in text and "--find-links" not in text, lock.name
+        lines = text.splitlines()
+        pinned = [n for n, line in enumerate(lines) if line[:1].isalnum()]
+        assert pinned, lock.name
+        for n in pinned:
+            assert "==" in lines[n] and lines[n + 1].startswith("    --hash=sha256:"), f"{lock.name}: {lines[n]}"
