@@ -1,0 +1,151 @@
+"""The kinds of record, each defined once in a TOML file beside this one.
+
+`KINDS` maps a kind's name to its `Kind`. From the same fields come the Arrow schema, the DuckDB table, the check and docs/records.md.
+A nullable field may be absent. Keys that the schema does not know are ignored, so that a newer agent can talk to an older server.
+"""
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+
+import pyarrow as pa
+
+from pipeline.schema.checker import RecordError, make_row
+
+__all__ = ["KINDS", "Field", "Kind", "RecordError", "check", "identity", "markdown"]
+
+_ARROW = {
+    "string": pa.string(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "uint16": pa.uint16(),
+    "uint32": pa.uint32(),
+    "hex64": pa.uint64(),
+    "numbers": pa.map_(pa.string(), pa.float64()),
+}
+_DUCKDB = {
+    "string": "VARCHAR",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "uint16": "USMALLINT",
+    "uint32": "UINTEGER",
+    "hex64": "UBIGINT",
+    "numbers": "MAP(VARCHAR, DOUBLE)",
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a record. `type` is the type on the wire: `hex64` is a string of 1 to 16 hex digits there and a uint64 in the store;
+    `numbers` is an object of numbers there and a map of doubles in the store."""
+
+    name: str
+    type: str
+    doc: str
+    unit: str | None = None
+    nullable: bool = False
+    min: int | None = None
+    max_length: int | None = None
+    values: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.type not in _ARROW:
+            raise ValueError(f"field {self.name}: unknown type {self.type!r}; known: {', '.join(_ARROW)}")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of record. `table` is None where the record store keeps no rows of it."""
+
+    name: str
+    doc: str
+    fields: tuple[Field, ...]
+    table: str | None = None
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """Schema of the table that the store takes in and gives out."""
+        return pa.schema([pa.field(f.name, _ARROW[f.type], f.nullable) for f in self.fields])
+
+    @property
+    def ddl(self) -> str:
+        """CREATE TABLE for DuckDB. Raises ValueError for a kind without a table."""
+        if self.table is None:
+            raise ValueError(f"records of kind {self.name} have no table")
+        columns = ", ".join(f'"{f.name}" {_DUCKDB[f.type]}{"" if f.nullable else " NOT NULL"}' for f in self.fields)
+        return f'CREATE TABLE IF NOT EXISTS "{self.table}" ({columns})'
+
+    @cached_property
+    def row(self) -> Callable[[dict], tuple]:
+        """Function: event → its values in the order of `fields`, as the store holds them; raises RecordError."""
+        return make_row(self.fields)
+
+
+def _load_fields(text: dict) -> tuple[Field, ...]:
+    return tuple(Field(**{**f, "values": tuple(f["values"])} if "values" in f else f) for f in text["field"])
+
+
+def _read(name: str) -> dict:
+    return tomllib.loads(resources.files(__name__).joinpath(f"{name}.toml").read_text("utf-8"))
+
+
+def _load_kind(name: str) -> Kind:
+    text = _read(name)
+    return Kind(text["kind"], text["doc"], ENVELOPE + _load_fields(text), text.get("table"))
+
+
+ENVELOPE = _load_fields(_read("envelope"))
+KINDS: dict[str, Kind] = {name: _load_kind(name) for name in ("run", "sample", "job")}
+
+_identity_row = make_row(ENVELOPE)
+
+
+def kind_of(event: object) -> Kind:
+    """The kind that an event says it is of. Raises RecordError where it is no object or of no known kind."""
+    if type(event) is not dict:
+        raise RecordError(f"expected an object, got {type(event).__name__}")
+    name = event.get("kind")
+    kind = KINDS.get(name) if type(name) is str else None
+    if kind is None:
+        raise RecordError(f"kind: expected one of {', '.join(KINDS)}, got {name!r:.80}")
+    return kind
+
+
+def check(event: object) -> None:
+    """Raises RecordError, saying which field and why, where the event is not a well-formed record of its kind."""
+    kind_of(event).row(event)
+
+
+def identity(event: object) -> tuple[str, int, int] | None:
+    """(node, boot, seq) of an event, perhaps one that is otherwise bad; None where it bears no usable id."""
+    if type(event) is not dict:
+        return None
+    try:
+        return _identity_row(event)
+    except RecordError:
+        return None
+
+
+def markdown() -> str:
+    """The text of docs/records.md."""
+    lines = [
+        "# Records",
+        "",
+        "Generated from `pipeline/schema/*.toml` by `python -m pipeline.schema > docs/records.md`; do not edit.",
+        "",
+        "Type is the type in JSON on the wire. `hex64` is a string of 1 to 16 hex digits; the store holds it as an unsigned 64-bit number.",
+        "`numbers` is an object of finite numbers. A field with `null` may be absent. Unknown keys are ignored.",
+    ]
+    for kind in KINDS.values():
+        where = f"Table `{kind.table}`." if kind.table else "No table."
+        lines += ["", f"## {kind.name}", "", f"{kind.doc} {where}", ""]
+        lines += ["| field | type | unit | null | what |", "| --- | --- | --- | --- | --- |"]
+        for f in kind.fields:
+            values = f" One of {', '.join(f'`{v}`' for v in f.values)}." if f.values else ""
+            least = f" At least {f.min}." if f.min is not None else ""
+            longest = f" At most {f.max_length} characters." if f.max_length is not None else ""
+            null = "yes" if f.nullable else ""
+            lines.append(f"| `{f.name}` | {f.type} | {f.unit or ''} | {null} | {f.doc}{values}{least}{longest} |")
+    return "\n".join(lines) + "\n"
