@@ -49,7 +49,7 @@ bench: build $(STAMP)/python-dev
 	@python -m tests.bench $(ONLY)
 
 lock: | system
-	@scripts/lock.sh
+	@scripts/lock.sh $(ARGS)
 
 build: $(STAMP)/python build/bellrock-agent build/libbellrock.so build/patterns build/mpi_checkpoint $(STAMP)/frontend
 

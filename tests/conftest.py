@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("unit", "integration", "e2e")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+KEPT = ("BELLROCK_CHROMIUM", "BELLROCK_BUILD")  # where things lie on this machine, not how they behave
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,7 +43,7 @@ class State:
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[State]:
     """BELLROCK_STATE and BELLROCK_RINGS in folders of this test only, set in this process and given as `env` for others.
     Other BELLROCK_… settings of the caller are taken away. The rings lie on tmpfs where there is one, as in real use."""
-    for name in [name for name in os.environ if name.startswith("BELLROCK_") and name != "BELLROCK_CHROMIUM"]:
+    for name in [name for name in os.environ if name.startswith("BELLROCK_") and name not in KEPT]:
         monkeypatch.delenv(name)
     shm = Path("/dev/shm")
     parent = shm if shm.is_dir() and os.access(shm, os.W_OK) else tmp_path
