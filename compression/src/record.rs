@@ -45,6 +45,8 @@ pub const FLAG_STDIO: u8 = 2;
 pub const FLAG_PARTLY_SEEN: u8 = 4;
 /// The offset is a guess (append mode, inherited descriptor).
 pub const FLAG_OFFSET_UNSURE: u8 = 8;
+/// A directory, not a file.
+pub const FLAG_DIRECTORY: u8 = 32;
 /// Part of a run of which an earlier part was shipped while it was still open.
 pub const FLAG_PIECE: u8 = 16;
 

@@ -1,0 +1,324 @@
+/* The process's ring file, its threads' segments, and the recording of one operation.
+ *
+ * Nothing here locks: whoever loses a race gives its own attempt back. The system is asked only when a process or thread does its
+ * first watched operation, when a ring or the names area is full, and once in a while to set the window by the clock. */
+#define _GNU_SOURCE
+#include "preload.h"
+#include "process.h"
+#include <dlfcn.h>
+#include <limits.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+__thread struct thread self __attribute__((tls_model("initial-exec")));
+__thread volatile uint32_t bellrock_borrowed __attribute__((tls_model("initial-exec"), visibility("hidden")));
+uint32_t clock_kind = TP_CLOCK_MONOTONIC;
+uint32_t watched_tag = 2;
+
+/* One process image's ring file as mapped. Made whole, then published by one compare-and-swap; never unmapped, because names in it
+ * stay in use in children. */
+struct image {
+    struct tp_header *header;
+    char *names;
+    void *_Atomic segments[1024];
+    char path[256];
+    uint64_t anchor_ticks, anchor_ns;
+    uint32_t pid;
+};
+static struct image *_Atomic image;
+static _Atomic bool disabled; /* no ring could be had: the program runs unwatched */
+static _Atomic uint64_t window_ticks = 50000000; /* until it is measured: some ten milliseconds */
+static uint64_t window_ns = 1000000000;
+static pthread_key_t thread_key;
+static bool have_thread_key;
+
+void *real_symbol(const char *name)
+{
+    int error = errno;
+    void *symbol = dlsym(RTLD_NEXT, name);
+    errno = error;
+    if (!symbol) /* a call that this C library does not have cannot be reached by a program linked with it */
+        abort();
+    return symbol;
+}
+
+/* Calls of our own go past the wrappers. */
+static int own_open(const char *path, int flags, int mode)
+{
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC | O_NOFOLLOW, mode);
+}
+static void own_close(int fd)
+{
+    syscall(SYS_close, fd);
+}
+
+static void *own_map(size_t length, int fd, uint64_t offset)
+{
+    return (void *)syscall(SYS_mmap, NULL, length, PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED | MAP_NORESERVE,
+                           fd, offset);
+}
+
+static void pick_clock(void)
+{
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    if (__get_cpuid(0x80000007, &a, &b, &c, &d) && (d & (1u << 8))) { /* invariant: same rate on all cores, always */
+        char source[16] = "";
+        int fd = own_open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY, 0);
+        if (fd >= 0) { /* where the kernel found it unfit it uses another */
+            ssize_t n = syscall(SYS_read, fd, source, sizeof source - 1);
+            own_close(fd);
+            if (n > 3 && (!strncmp(source, "tsc", 3) || !strncmp(source, "kvm-clock", 9)))
+                clock_kind = TP_CLOCK_TSC;
+        }
+    }
+#endif
+}
+
+/* Sets the window from the clocks' rate since the image began. */
+static void measure_window(struct image *im)
+{
+    if (clock_kind == TP_CLOCK_MONOTONIC) {
+        atomic_store_explicit(&window_ticks, window_ns, memory_order_relaxed);
+        return;
+    }
+    uint64_t ticks = now_ticks() - im->anchor_ticks, ns = monotonic_ns() - im->anchor_ns;
+    if (ns > 5000000 && ticks < UINT64_MAX / 2)
+        atomic_store_explicit(&window_ticks, (uint64_t)((double)ticks / (double)ns * (double)window_ns), memory_order_relaxed);
+}
+
+/* Room for [offset, offset + length) in the file, unless that would leave others too little of the file system: MPI libraries live
+ * there too. Reserved now, because a store into a page that the file system cannot supply would kill the program. */
+static bool make_room(int fd, uint64_t offset, uint64_t length)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0)
+        return false;
+    uint64_t free_bytes = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize, all = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
+    if (free_bytes < all / 8 + 8 * length)
+        return false;
+    return syscall(SYS_fallocate, fd, 0, (long)offset, (long)length) == 0;
+}
+
+static struct image *image_make(void)
+{
+    static _Atomic unsigned serial;
+    struct process_facts facts;
+    if (!process_facts(&facts))
+        return NULL;
+    struct image *im = own_map(sizeof *im, -1, 0);
+    if (im == MAP_FAILED)
+        return NULL;
+    im->pid = facts.identity.pid;
+    im->anchor_ns = monotonic_ns();
+    im->anchor_ticks = now_ticks();
+    facts.identity.clock = clock_kind;
+    facts.identity.anchor_ticks = im->anchor_ticks;
+    facts.identity.anchor_monotonic_ns = im->anchor_ns;
+    int fd = ring_file_create(&facts, im->path, sizeof im->path, (uint32_t)(im->anchor_ns ^ (atomic_fetch_add(&serial, 1) << 28)));
+    if (fd < 0)
+        goto no_file;
+    if (!make_room(fd, 0, TP_NAMES_AT + TP_NAMES_STEP))
+        goto no_room;
+    im->header = own_map(TP_NAMES_AT, fd, 0);
+    im->names = own_map(TP_NAMES_CAPACITY, fd, TP_NAMES_AT);
+    if (im->header == MAP_FAILED || im->names == MAP_FAILED)
+        goto no_room;
+    own_close(fd);
+    tp_header_init(im->header, &facts.identity, TP_NAMES_STEP);
+    return im;
+no_room:
+    own_close(fd);
+    syscall(SYS_unlink, im->path);
+no_file:
+    munmap(im, sizeof *im);
+    return NULL;
+}
+
+static struct image *image_get(void)
+{
+    struct image *im = atomic_load_explicit(&image, memory_order_acquire);
+    if (im || atomic_load_explicit(&disabled, memory_order_relaxed))
+        return im;
+    struct image *mine = image_make(), *none = NULL;
+    if (!mine) {
+        atomic_store(&disabled, true);
+        return NULL;
+    }
+    if (!atomic_compare_exchange_strong(&image, &none, mine)) {
+        syscall(SYS_unlink, mine->path);
+        return none;
+    }
+    return mine;
+}
+
+/* A free segment, or a new one. `spare`: for a thread whose ring is full, from a smaller supply. */
+static void *segment_get(struct image *im, bool spare)
+{
+    for (;;) {
+        uint32_t count = tp_segments(im->header), limit = spare ? TP_SEGMENTS_SPARE : TP_SEGMENTS_MAX;
+        for (uint32_t i = 0; i < count && i < 1024; i++) {
+            void *s = atomic_load_explicit(&im->segments[i], memory_order_acquire);
+            if (s && tp_segment_take(s))
+                return s;
+        }
+        if (count >= limit)
+            return NULL;
+        uint64_t at = TP_SEGMENTS_AT + (uint64_t)count * TP_SEGMENT_SIZE;
+        int fd = own_open(im->path, O_RDWR, 0);
+        if (fd < 0)
+            return NULL;
+        void *s = MAP_FAILED;
+        if (make_room(fd, at, TP_SEGMENT_SIZE))
+            s = own_map(TP_SEGMENT_SIZE, fd, at);
+        own_close(fd);
+        if (s == MAP_FAILED)
+            return NULL;
+        if (!tp_segment_publish(im->header, count)) {
+            munmap(s, TP_SEGMENT_SIZE);
+            continue;
+        }
+        /* Takers need the mapping, which they do not have yet. */
+        bool mine = tp_segment_take(s);
+        atomic_store_explicit(&im->segments[count], s, memory_order_release);
+        if (mine)
+            return s;
+    }
+}
+
+static void *thread_attach(void)
+{
+    struct image *im = image_get();
+    if (!im)
+        return NULL;
+    self.segment = segment_get(im, false);
+    if (self.segment && have_thread_key)
+        pthread_setspecific(thread_key, self.segment);
+    return self.segment;
+}
+
+static void thread_ended(void *segment)
+{
+    (void)segment; /* a thread may have moved on to another one */
+    void *last = self.segment;
+    self.segment = NULL;
+    if (last)
+        tp_segment_release(last);
+}
+
+/* The operation did not go straight into a segment: `outcome` says why (TP_RECORDED: the thread has none yet). Keeps errno. */
+static __attribute__((noinline)) void record_rarely(const struct tp_operation *o, uint32_t outcome)
+{
+    int error = errno;
+    if (!self.segment) {
+        if (!thread_attach()) {
+            struct image *im = atomic_load_explicit(&image, memory_order_acquire);
+            if (im)
+                tp_lost_operation(im->header);
+            errno = error;
+            return;
+        }
+        outcome = tp_record(self.segment, o, window_ticks);
+    }
+    struct image *im = atomic_load_explicit(&image, memory_order_acquire);
+    if (outcome == TP_WINDOW_OVER)
+        measure_window(im);
+    if (outcome == TP_FULL && o->end >= self.retry_at) {
+        void *other = segment_get(im, true);
+        if (other) {
+            tp_segment_release(self.segment);
+            self.segment = other;
+            outcome = tp_record(other, o, window_ticks);
+        } else {
+            self.retry_at = o->end + window_ticks / 64;
+        }
+    }
+    if (outcome == TP_FULL)
+        tp_record_folding(self.segment, o);
+    errno = error;
+}
+
+void record(uint8_t op, int handle, uint64_t file, uint64_t offset, uint64_t size, uint64_t start, uint64_t end, int error,
+            uint8_t flags)
+{
+    struct tp_operation o = {file, offset, size, start, end, handle, (uint16_t)error, op, flags};
+    if (RARE(self.busy)) {
+        struct image *im = atomic_load_explicit(&image, memory_order_acquire);
+        if (im)
+            tp_lost_operation(im->header);
+        return;
+    }
+    self.busy = 1;
+    atomic_signal_fence(memory_order_seq_cst);
+    uint32_t outcome = TP_RECORDED;
+    if (RARE(!self.segment) ||
+        RARE((outcome = tp_record(self.segment, &o, atomic_load_explicit(&window_ticks, memory_order_relaxed))) != TP_RECORDED))
+        record_rarely(&o, outcome);
+    atomic_signal_fence(memory_order_seq_cst);
+    self.busy = 0;
+}
+
+/* The path as kept in this image's names, or NULL: the file is then known by its id alone. */
+const char *name_keep(uint64_t file, const char *path, size_t length)
+{
+    enum { SEEN = 8192 };
+    static struct {
+        _Atomic uint64_t file;
+        const char *_Atomic name;
+    } seen[SEEN]; /* what was kept lately; a name that falls out of it is kept once more, which harms nobody */
+    struct image *im = image_get();
+    if (!im)
+        return NULL;
+    unsigned at = (unsigned)((file ^ file >> 32 ^ watched_tag) % SEEN);
+    const char *name = atomic_load_explicit(&seen[at].name, memory_order_acquire);
+    if (name && atomic_load_explicit(&seen[at].file, memory_order_relaxed) == file && name >= im->names &&
+        name < im->names + TP_NAMES_CAPACITY && tp_name_length(name) == length && !memcmp(name, path, length))
+        return name;
+    uint64_t need = 0;
+    while (!(name = tp_name_add(im->header, im->names, file, path, length, &need))) {
+        uint64_t ready = (need + TP_NAMES_STEP - 1) / TP_NAMES_STEP * TP_NAMES_STEP;
+        int fd = need ? own_open(im->path, O_RDWR, 0) : -1;
+        bool grown = fd >= 0 && make_room(fd, TP_NAMES_AT, ready);
+        if (fd >= 0)
+            own_close(fd);
+        if (!grown) {
+            tp_lost_name(im->header);
+            return NULL;
+        }
+        tp_names_grown(im->header, ready);
+    }
+    atomic_store_explicit(&seen[at].file, file, memory_order_relaxed);
+    atomic_store_explicit(&seen[at].name, name, memory_order_release);
+    return name;
+}
+
+/* After fork: the child is a process of its own. It goes on with its parent's names and descriptors, not with its segments. */
+void core_forked(void)
+{
+    atomic_store(&image, NULL);
+    atomic_store(&disabled, false);
+    self.segment = NULL;
+    self.busy = 0;
+    self.retry_at = 0;
+    watched_tag = watched_tag < UINT32_MAX ? watched_tag + 1 : 2;
+}
+
+/* Once, when the library is loaded. `eager`: the process is known to be part of a job even if it does no I/O. */
+void core_start(uint64_t window, bool eager)
+{
+    if (window)
+        window_ns = window;
+    pick_clock();
+    have_thread_key = pthread_key_create(&thread_key, thread_ended) == 0;
+    if (eager)
+        image_get();
+}

@@ -1,0 +1,189 @@
+/* Reads, writes, and what moves or shares a file's position. */
+#define _GNU_SOURCE
+#include "preload.h"
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#undef _FORTIFY_SOURCE
+
+/* The result of a call that moved `n` bytes (or failed) at the descriptor's own position. */
+static inline void moved(uint8_t op, int fd, struct descriptor *d, uint64_t start, ssize_t n)
+{
+    int error = errno;
+    uint64_t end = now_ticks(), file = atomic_load_explicit(&d->file, memory_order_relaxed);
+    struct position *p = position_of(d);
+    uint64_t size = n > 0 ? (uint64_t)n : 0;
+    uint64_t offset = size ? atomic_fetch_add_explicit(&p->offset, size, memory_order_relaxed)
+                           : atomic_load_explicit(&p->offset, memory_order_relaxed);
+    record(op, fd, file, offset, size, start, end, n < 0 ? error : 0, p->flags);
+    errno = error;
+}
+/* The same at a given offset. */
+static inline void moved_at(uint8_t op, int fd, struct descriptor *d, uint64_t offset, uint64_t start, ssize_t n)
+{
+    int error = errno;
+    uint64_t end = now_ticks();
+    record(op, fd, atomic_load_explicit(&d->file, memory_order_relaxed), offset, n > 0 ? (uint64_t)n : 0, start, end,
+           n < 0 ? error : 0, 0);
+    errno = error;
+}
+
+#define AT_POSITION(op, name, parameters, ...)                                                                               \
+    REAL(ssize_t, name, int fd, parameters)                                                                                  \
+    WRAP ssize_t name(int fd, parameters)                                                                                    \
+    {                                                                                                                        \
+        struct descriptor *d = watched(fd);                                                                                  \
+        if (!d)                                                                                                              \
+            return CALL(name)(fd, __VA_ARGS__);                                                                              \
+        uint64_t start = now_ticks();                                                                                        \
+        ssize_t n = CALL(name)(fd, __VA_ARGS__);                                                                             \
+        moved(op, fd, d, start, n);                                                                                          \
+        return n;                                                                                                            \
+    }
+#define AT_OFFSET(op, name, parameters, ...)                                                                                 \
+    REAL(ssize_t, name, int fd, parameters)                                                                                  \
+    WRAP ssize_t name(int fd, parameters)                                                                                    \
+    {                                                                                                                        \
+        struct descriptor *d = watched(fd);                                                                                  \
+        if (!d)                                                                                                              \
+            return CALL(name)(fd, __VA_ARGS__);                                                                              \
+        uint64_t start = now_ticks();                                                                                        \
+        ssize_t n = CALL(name)(fd, __VA_ARGS__);                                                                             \
+        moved_at(op, fd, d, (uint64_t)offset, start, n);                                                                     \
+        return n;                                                                                                            \
+    }
+/* Offset -1 means the descriptor's position here. */
+#define AT_EITHER(op, name, parameters, ...)                                                                                 \
+    REAL(ssize_t, name, int fd, parameters)                                                                                  \
+    WRAP ssize_t name(int fd, parameters)                                                                                    \
+    {                                                                                                                        \
+        struct descriptor *d = watched(fd);                                                                                  \
+        if (!d)                                                                                                              \
+            return CALL(name)(fd, __VA_ARGS__);                                                                              \
+        uint64_t start = now_ticks();                                                                                        \
+        ssize_t n = CALL(name)(fd, __VA_ARGS__);                                                                             \
+        if (offset == -1)                                                                                                    \
+            moved(op, fd, d, start, n);                                                                                      \
+        else                                                                                                                 \
+            moved_at(op, fd, d, (uint64_t)offset, start, n);                                                                 \
+        return n;                                                                                                            \
+    }
+#define COMMA ,
+
+AT_POSITION(TP_READ, read, void *buffer COMMA size_t size, buffer, size)
+AT_POSITION(TP_WRITE, write, const void *buffer COMMA size_t size, buffer, size)
+AT_POSITION(TP_READ, readv, const struct iovec *parts COMMA int count, parts, count)
+AT_POSITION(TP_WRITE, writev, const struct iovec *parts COMMA int count, parts, count)
+AT_POSITION(TP_READ, __read_chk, void *buffer COMMA size_t size COMMA size_t room, buffer, size, room)
+
+AT_OFFSET(TP_READ, pread, void *buffer COMMA size_t size COMMA off_t offset, buffer, size, offset)
+AT_OFFSET(TP_READ, pread64, void *buffer COMMA size_t size COMMA off64_t offset, buffer, size, offset)
+AT_OFFSET(TP_READ, __pread_chk, void *buffer COMMA size_t size COMMA off_t offset COMMA size_t room, buffer, size, offset, room)
+AT_OFFSET(TP_READ, __pread64_chk, void *buffer COMMA size_t size COMMA off64_t offset COMMA size_t room, buffer, size, offset, room)
+AT_OFFSET(TP_WRITE, pwrite, const void *buffer COMMA size_t size COMMA off_t offset, buffer, size, offset)
+AT_OFFSET(TP_WRITE, pwrite64, const void *buffer COMMA size_t size COMMA off64_t offset, buffer, size, offset)
+AT_OFFSET(TP_READ, preadv, const struct iovec *parts COMMA int count COMMA off_t offset, parts, count, offset)
+AT_OFFSET(TP_READ, preadv64, const struct iovec *parts COMMA int count COMMA off64_t offset, parts, count, offset)
+AT_OFFSET(TP_WRITE, pwritev, const struct iovec *parts COMMA int count COMMA off_t offset, parts, count, offset)
+AT_OFFSET(TP_WRITE, pwritev64, const struct iovec *parts COMMA int count COMMA off64_t offset, parts, count, offset)
+AT_EITHER(TP_READ, preadv2, const struct iovec *parts COMMA int count COMMA off_t offset COMMA int flags, parts, count, offset, flags)
+AT_EITHER(TP_READ, preadv64v2, const struct iovec *parts COMMA int count COMMA off64_t offset COMMA int flags, parts, count, offset, flags)
+AT_EITHER(TP_WRITE, pwritev2, const struct iovec *parts COMMA int count COMMA off_t offset COMMA int flags, parts, count, offset, flags)
+AT_EITHER(TP_WRITE, pwritev64v2, const struct iovec *parts COMMA int count COMMA off64_t offset COMMA int flags, parts, count, offset, flags)
+
+/* --- from one descriptor to another: a read and a write at once ---------------------------------------------------------- */
+
+static void copied(int in, off64_t *in_offset, off64_t in_before, int out, off64_t *out_offset, off64_t out_before, uint64_t start, ssize_t n)
+{
+    struct descriptor *from = watched(in), *to = watched(out);
+    if (from && in_offset)
+        moved_at(TP_READ, in, from, (uint64_t)in_before, start, n);
+    else if (from)
+        moved(TP_READ, in, from, start, n);
+    if (to && out_offset)
+        moved_at(TP_WRITE, out, to, (uint64_t)out_before, start, n);
+    else if (to)
+        moved(TP_WRITE, out, to, start, n);
+}
+
+#define SENDFILE(name, type)                                                                                                 \
+    REAL(ssize_t, name, int, int, type *, size_t)                                                                            \
+    WRAP ssize_t name(int out, int in, type *offset, size_t count)                                                           \
+    {                                                                                                                        \
+        off64_t before = offset ? *offset : 0;                                                                               \
+        uint64_t start = now_ticks();                                                                                        \
+        ssize_t n = CALL(name)(out, in, offset, count);                                                                      \
+        copied(in, (off64_t *)offset, before, out, NULL, 0, start, n);                                                       \
+        return n;                                                                                                            \
+    }
+SENDFILE(sendfile, off_t)
+SENDFILE(sendfile64, off64_t)
+
+REAL(ssize_t, copy_file_range, int, off64_t *, int, off64_t *, size_t, unsigned)
+WRAP ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t size, unsigned flags)
+{
+    off64_t in_before = in_offset ? *in_offset : 0, out_before = out_offset ? *out_offset : 0;
+    uint64_t start = now_ticks();
+    ssize_t n = CALL(copy_file_range)(in, in_offset, out, out_offset, size, flags);
+    copied(in, in_offset, in_before, out, out_offset, out_before, start, n);
+    return n;
+}
+
+/* --- positions -------------------------------------------------------------------------------------------------------------- */
+
+#define SEEK(name, type)                                                                                                     \
+    REAL(type, name, int, type, int)                                                                                         \
+    WRAP type name(int fd, type offset, int whence)                                                                          \
+    {                                                                                                                        \
+        type now = CALL(name)(fd, offset, whence);                                                                           \
+        struct descriptor *d = now >= 0 ? watched(fd) : NULL;                                                                \
+        if (d) {                                                                                                             \
+            atomic_store_explicit(&position_of(d)->offset, (uint64_t)now, memory_order_relaxed);                             \
+            position_of(d)->flags &= TP_DIRECTORY;                                                                                      \
+        }                                                                                                                    \
+        return now;                                                                                                          \
+    }
+SEEK(lseek, off_t)
+SEEK(lseek64, off64_t)
+
+/* --- sync, truncate, map ------------------------------------------------------------------------------------------------------ */
+
+#define ON_DESCRIPTOR(op, name, parameters, ...)                                                                             \
+    REAL(int, name, int fd parameters)                                                                                       \
+    WRAP int name(int fd parameters)                                                                                         \
+    {                                                                                                                        \
+        struct descriptor *d = watched(fd);                                                                                  \
+        uint64_t start = d ? now_ticks() : 0;                                                                                \
+        int r = CALL(name)(fd __VA_ARGS__);                                                                                  \
+        if (d)                                                                                                               \
+            record_descriptor(op, fd, atomic_load_explicit(&d->file, memory_order_relaxed), directory_flag(d), start, r != 0);                  \
+        return r;                                                                                                            \
+    }
+ON_DESCRIPTOR(TP_SYNC, fsync, , )
+ON_DESCRIPTOR(TP_SYNC, fdatasync, , )
+ON_DESCRIPTOR(TP_SYNC, syncfs, , )
+ON_DESCRIPTOR(TP_TRUNCATE, ftruncate, COMMA off_t length, COMMA length)
+ON_DESCRIPTOR(TP_TRUNCATE, ftruncate64, COMMA off64_t length, COMMA length)
+
+#define MAP(name, type)                                                                                                      \
+    REAL(void *, name, void *, size_t, int, int, int, type)                                                                  \
+    WRAP void *name(void *address, size_t length, int protection, int flags, int fd, type offset)                           \
+    {                                                                                                                        \
+        if (fd < 0 || (flags & MAP_ANONYMOUS))                                                                               \
+            return CALL(name)(address, length, protection, flags, fd, offset);                                               \
+        struct descriptor *d = watched(fd);                                                                                  \
+        uint64_t start = d ? now_ticks() : 0;                                                                                \
+        void *r = CALL(name)(address, length, protection, flags, fd, offset);                                                \
+        if (d) {                                                                                                             \
+            int error = errno;                                                                                               \
+            bool failed = r == MAP_FAILED;                                                                                   \
+            record(TP_MMAP, fd, atomic_load_explicit(&d->file, memory_order_relaxed), (uint64_t)offset, failed ? 0 : length, \
+                   start, now_ticks(), failed ? error : 0, TP_PARTLY_SEEN);                                                  \
+            errno = error;                                                                                                   \
+        }                                                                                                                    \
+        return r;                                                                                                            \
+    }
+MAP(mmap, off_t)
+MAP(mmap64, off64_t)

@@ -1,0 +1,144 @@
+/* What the parts of libbellrock.so share. Hidden from the watched program, like everything but the wrappers. */
+#ifndef PRELOAD_H
+#define PRELOAD_H
+#include "tracepack.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+#define WRAP __attribute__((visibility("default")))
+#define RARE(condition) __builtin_expect(!!(condition), 0)
+
+/* The real function, looked up at its first use: other libraries' constructors may call us before ours has run. */
+void *real_symbol(const char *name);
+#define REAL(ret, name, ...)                                                                                                 \
+    static ret (*real_##name##_pointer)(__VA_ARGS__);                                                                        \
+    static inline __typeof__(real_##name##_pointer) real_##name##_get(void)                                                  \
+    {                                                                                                                        \
+        if (RARE(!real_##name##_pointer))                                                                                    \
+            real_##name##_pointer = (__typeof__(real_##name##_pointer))real_symbol(#name);                                   \
+        return real_##name##_pointer;                                                                                        \
+    }
+#define CALL(name) real_##name##_get()
+
+/* --- clock ---------------------------------------------------------------------------------------------------------- */
+extern uint32_t clock_kind; /* TP_CLOCK_* */
+
+static inline uint64_t monotonic_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+static inline uint64_t now_ticks(void)
+{
+#if defined(__x86_64__)
+    if (!RARE(clock_kind == TP_CLOCK_MONOTONIC))
+        return __rdtsc();
+#endif
+    return monotonic_ns();
+}
+
+/* --- descriptors ------------------------------------------------------------------------------------------------------ */
+#define FDS 65536 /* bound: descriptors beyond it are not watched, their operations are counted as lost */
+
+/* State of a descriptor: UNKNOWN (made by a call that we do not see, or before us: asked of /proc at its first use), IGNORED,
+ * or watched by this process image: any other value, equal to watched_tag unless it was inherited by fork. */
+enum { FD_UNKNOWN = 0, FD_IGNORED = 1 };
+extern uint32_t watched_tag;
+
+struct descriptor {
+    _Atomic uint32_t tag;
+    _Atomic uint32_t position; /* index into the open file descriptions below, which dup()ed descriptors share */
+    _Atomic uint64_t file;
+    const char *_Atomic name; /* in the names area of this process image or, inherited, of its parent */
+};
+struct position {
+    _Atomic uint64_t offset;
+    _Atomic int32_t users;
+    _Atomic uint8_t flags; /* TP_OFFSET_UNSURE where the offset is a guess, TP_DIRECTORY */
+};
+extern struct descriptor descriptors[FDS];
+extern struct position positions[FDS];
+
+struct descriptor *descriptor_resolve(int fd);
+
+/* The descriptor if its file is watched, else NULL. Leaves errno alone. */
+static inline struct descriptor *watched(int fd)
+{
+    if (RARE((unsigned)fd >= FDS))
+        return NULL;
+    struct descriptor *d = &descriptors[fd];
+    uint32_t tag = atomic_load_explicit(&d->tag, memory_order_acquire);
+    if (tag == watched_tag)
+        return d;
+    if (tag == FD_IGNORED)
+        return NULL;
+    return descriptor_resolve(fd);
+}
+void descriptor_opened(int fd, uint64_t file, const char *name, uint8_t flags);
+void descriptor_closed(int fd);
+void descriptor_copied(int from, int to);
+void descriptors_closed(unsigned first, unsigned last);
+static inline struct position *position_of(struct descriptor *d)
+{
+    return &positions[atomic_load_explicit(&d->position, memory_order_relaxed) % FDS];
+}
+static inline uint8_t directory_flag(struct descriptor *d)
+{
+    return position_of(d)->flags & TP_DIRECTORY;
+}
+
+/* --- files ------------------------------------------------------------------------------------------------------------ */
+struct file {
+    uint64_t id; /* 0: not watched */
+    const char *name;
+};
+/* Which file a call with (directory, path) means; asks the system nothing unless the directory is one we have not seen opened. */
+struct file file_of(int directory, const char *path);
+void directory_changed(void);
+bool path_is_watched(const char *path, size_t length);
+
+/* --- recording -------------------------------------------------------------------------------------------------------- */
+struct thread {
+    void *segment;
+    uint64_t retry_at;     /* ticks: when a thread with a full ring looks for another segment again */
+    volatile uint32_t busy; /* a signal handler's operation amid one of ours is counted as lost, not recorded */
+};
+extern __thread struct thread self __attribute__((tls_model("initial-exec")));
+/* 1 between vfork() and exec: the memory is the parent's, the descriptors are not. */
+extern __thread volatile uint32_t bellrock_borrowed __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+void record(uint8_t op, int handle, uint64_t file, uint64_t offset, uint64_t size, uint64_t start, uint64_t end, int error,
+            uint8_t flags);
+
+/* A metadata operation on a path. */
+static inline void record_path(uint8_t op, struct file f, uint64_t start, bool failed)
+{
+    if (f.id) {
+        int error = errno;
+        record(op, -1, f.id, 0, 0, start, now_ticks(), failed ? error : 0, 0);
+        errno = error;
+    }
+}
+/* A metadata operation on a descriptor. `flags`: TP_DIRECTORY or 0. */
+static inline void record_descriptor(uint8_t op, int fd, uint64_t file, uint8_t flags, uint64_t start, bool failed)
+{
+    int error = errno;
+    record(op, fd, file, 0, 0, start, now_ticks(), failed ? error : 0, flags);
+    errno = error;
+}
+/* Not to be looked at: before our constructor has run (other libraries' constructors), or between vfork and exec. */
+extern bool started;
+static inline bool outside(void)
+{
+    return RARE(!started || bellrock_borrowed);
+}
+#endif

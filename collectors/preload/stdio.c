@@ -1,0 +1,278 @@
+/* stdio: counted at the stdio call, which is what the program asked for; what the C library then asks of the kernel passes
+ * below the wrappers and is not counted again. */
+#define _GNU_SOURCE
+#define __NO_INLINE__ /* else the header defines some of what we do */
+#include "preload.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static inline struct descriptor *stream_watched(FILE *stream, int *fd)
+{
+    int error = errno;
+    *fd = stream ? fileno_unlocked(stream) : -1; /* -1 with an errno: a stream in memory */
+    errno = error;
+    return *fd < 0 ? NULL : watched(*fd);
+}
+
+/* A call that moved `size` bytes, or failed. */
+static inline void moved(uint8_t op, int fd, struct descriptor *d, uint64_t start, uint64_t size, bool failed)
+{
+    int error = errno;
+    uint64_t end = now_ticks();
+    struct position *p = position_of(d);
+    uint64_t offset = atomic_fetch_add_explicit(&p->offset, size, memory_order_relaxed);
+    record(op, fd, atomic_load_explicit(&d->file, memory_order_relaxed), offset, size, start, end, failed ? (error ? error : EIO) : 0,
+           TP_STDIO | p->flags);
+    errno = error;
+}
+
+#define COMMA ,
+/* `result` says, from the call's answer r, how many bytes moved; `failed` whether it failed. */
+#define ON_STREAM(op, type, name, parameters, arguments, result, failed)                                                     \
+    REAL(type, name, parameters)                                                                                             \
+    WRAP type name(parameters)                                                                                               \
+    {                                                                                                                        \
+        int fd;                                                                                                              \
+        struct descriptor *d = stream_watched(stream, &fd);                                                                  \
+        if (!d)                                                                                                              \
+            return CALL(name)(arguments);                                                                                    \
+        uint64_t start = now_ticks();                                                                                        \
+        type r = CALL(name)(arguments);                                                                                      \
+        moved(op, fd, d, start, (uint64_t)(result), failed);                                                                 \
+        return r;                                                                                                            \
+    }
+
+/* --- blocks, lines, characters --------------------------------------------------------------------------------------------- */
+ON_STREAM(TP_READ, size_t, fread, void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream, buffer COMMA size COMMA n COMMA stream, r *size,
+          r < n && ferror_unlocked(stream))
+ON_STREAM(TP_READ, size_t, fread_unlocked, void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream,
+          buffer COMMA size COMMA n COMMA stream, r *size, r < n && ferror_unlocked(stream))
+ON_STREAM(TP_READ, size_t, __fread_chk, void *buffer COMMA size_t room COMMA size_t size COMMA size_t n COMMA FILE *stream,
+          buffer COMMA room COMMA size COMMA n COMMA stream, r *size, r < n && ferror_unlocked(stream))
+ON_STREAM(TP_READ, size_t, __fread_unlocked_chk, void *buffer COMMA size_t room COMMA size_t size COMMA size_t n COMMA FILE *stream,
+          buffer COMMA room COMMA size COMMA n COMMA stream, r *size, r < n && ferror_unlocked(stream))
+ON_STREAM(TP_WRITE, size_t, fwrite, const void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream, buffer COMMA size COMMA n COMMA stream,
+          r *size, r < n)
+ON_STREAM(TP_WRITE, size_t, fwrite_unlocked, const void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream,
+          buffer COMMA size COMMA n COMMA stream, r *size, r < n)
+ON_STREAM(TP_READ, char *, fgets, char *line COMMA int room COMMA FILE *stream, line COMMA room COMMA stream, (r ? strlen(r) : 0),
+          !r && ferror_unlocked(stream))
+ON_STREAM(TP_READ, char *, fgets_unlocked, char *line COMMA int room COMMA FILE *stream, line COMMA room COMMA stream, (r ? strlen(r) : 0),
+          !r && ferror_unlocked(stream))
+ON_STREAM(TP_READ, char *, __fgets_chk, char *line COMMA size_t size COMMA int room COMMA FILE *stream, line COMMA size COMMA room COMMA stream,
+          (r ? strlen(r) : 0), !r && ferror_unlocked(stream))
+ON_STREAM(TP_READ, char *, __fgets_unlocked_chk, char *line COMMA size_t size COMMA int room COMMA FILE *stream,
+          line COMMA size COMMA room COMMA stream, (r ? strlen(r) : 0), !r && ferror_unlocked(stream))
+ON_STREAM(TP_READ, ssize_t, getline, char **line COMMA size_t *room COMMA FILE *stream, line COMMA room COMMA stream, (r > 0 ? r : 0),
+          r < 0 && ferror_unlocked(stream))
+ON_STREAM(TP_READ, ssize_t, getdelim, char **line COMMA size_t *room COMMA int end COMMA FILE *stream, line COMMA room COMMA end COMMA stream,
+          (r > 0 ? r : 0), r < 0 && ferror_unlocked(stream))
+ON_STREAM(TP_READ, ssize_t, __getdelim, char **line COMMA size_t *room COMMA int end COMMA FILE *stream, line COMMA room COMMA end COMMA stream,
+          (r > 0 ? r : 0), r < 0 && ferror_unlocked(stream))
+ON_STREAM(TP_WRITE, int, fputs, const char *text COMMA FILE *stream, text COMMA stream, (r >= 0 ? strlen(text) : 0), r < 0)
+ON_STREAM(TP_WRITE, int, fputs_unlocked, const char *text COMMA FILE *stream, text COMMA stream, (r >= 0 ? strlen(text) : 0), r < 0)
+#define GET(name) ON_STREAM(TP_READ, int, name, FILE *stream, stream, (r != EOF), r == EOF && ferror_unlocked(stream))
+#define PUT(name) ON_STREAM(TP_WRITE, int, name, int c COMMA FILE *stream, c COMMA stream, (r != EOF), r == EOF)
+#undef getc
+#undef putc
+GET(fgetc)
+GET(getc)
+GET(_IO_getc)
+GET(fgetc_unlocked)
+GET(getc_unlocked)
+PUT(fputc)
+PUT(putc)
+PUT(_IO_putc)
+PUT(fputc_unlocked)
+PUT(putc_unlocked)
+
+/* Standard output and input, which may well be files. */
+#define ON_STANDARD(op, type, name, standard, parameters, arguments, result, failed)                                         \
+    REAL(type, name, parameters)                                                                                             \
+    WRAP type name(parameters)                                                                                               \
+    {                                                                                                                        \
+        int fd;                                                                                                              \
+        FILE *stream = standard;                                                                                             \
+        struct descriptor *d = stream_watched(stream, &fd);                                                                  \
+        if (!d)                                                                                                              \
+            return CALL(name)(arguments);                                                                                    \
+        uint64_t start = now_ticks();                                                                                        \
+        type r = CALL(name)(arguments);                                                                                      \
+        moved(op, fd, d, start, (uint64_t)(result), failed);                                                                 \
+        return r;                                                                                                            \
+    }
+#undef getchar
+#undef putchar
+ON_STANDARD(TP_WRITE, int, puts, stdout, const char *text, text, (r >= 0 ? strlen(text) + 1 : 0), r < 0)
+ON_STANDARD(TP_WRITE, int, putchar, stdout, int c, c, (r != EOF), r == EOF)
+ON_STANDARD(TP_READ, int, getchar, stdin, void, , (r != EOF), r == EOF && ferror_unlocked(stream))
+
+/* --- formatted ---------------------------------------------------------------------------------------------------------------- */
+ON_STREAM(TP_WRITE, int, vfprintf, FILE *stream COMMA const char *format COMMA va_list list, stream COMMA format COMMA list, (r > 0 ? r : 0), r < 0)
+ON_STREAM(TP_WRITE, int, __vfprintf_chk, FILE *stream COMMA int flag COMMA const char *format COMMA va_list list,
+          stream COMMA flag COMMA format COMMA list, (r > 0 ? r : 0), r < 0)
+
+#define VARIADIC(last, call)                                                                                                 \
+    va_list list;                                                                                                            \
+    va_start(list, last);                                                                                                    \
+    int r = call;                                                                                                            \
+    va_end(list);                                                                                                            \
+    return r;
+/* Through our own list forms, which count. */
+WRAP int fprintf(FILE *stream, const char *format, ...)
+{
+    VARIADIC(format, vfprintf(stream, format, list))
+}
+WRAP int __fprintf_chk(FILE *stream, int flag, const char *format, ...)
+{
+    VARIADIC(format, __vfprintf_chk(stream, flag, format, list))
+}
+WRAP int vprintf(const char *format, va_list list)
+{
+    return vfprintf(stdout, format, list);
+}
+WRAP int printf(const char *format, ...)
+{
+    VARIADIC(format, vfprintf(stdout, format, list))
+}
+WRAP int __vprintf_chk(int flag, const char *format, va_list list)
+{
+    return __vfprintf_chk(stdout, flag, format, list);
+}
+WRAP int __printf_chk(int flag, const char *format, ...)
+{
+    VARIADIC(format, __vfprintf_chk(stdout, flag, format, list))
+}
+
+/* How much a scan consumed only the stream's position tells. */
+REAL(int, vfscanf, FILE *, const char *, va_list)
+static int scan(__typeof__(real_vfscanf_pointer) call, FILE *stream, const char *format, va_list list)
+{
+    int fd;
+    struct descriptor *d = stream_watched(stream, &fd);
+    if (!d)
+        return call(stream, format, list);
+    int error = errno;
+    off64_t before = ftello64(stream);
+    errno = error;
+    uint64_t start = now_ticks();
+    int r = call(stream, format, list);
+    error = errno;
+    off64_t after = ftello64(stream);
+    errno = error;
+    moved(TP_READ, fd, d, start, before >= 0 && after > before ? (uint64_t)(after - before) : 0, r == EOF && ferror_unlocked(stream));
+    return r;
+}
+REAL(int, __isoc99_vfscanf, FILE *, const char *, va_list)
+REAL(int, __isoc23_vfscanf, FILE *, const char *, va_list)
+int classic_vfscanf(FILE *, const char *, va_list) __asm__("vfscanf");
+int classic_fscanf(FILE *, const char *, ...) __asm__("fscanf");
+int c99_vfscanf(FILE *, const char *, va_list) __asm__("__isoc99_vfscanf");
+int c99_fscanf(FILE *, const char *, ...) __asm__("__isoc99_fscanf");
+int c23_vfscanf(FILE *, const char *, va_list) __asm__("__isoc23_vfscanf");
+int c23_fscanf(FILE *, const char *, ...) __asm__("__isoc23_fscanf");
+#define SCANS(name, list_name, real)                                                                                         \
+    WRAP int list_name(FILE *stream, const char *format, va_list list)                                                       \
+    {                                                                                                                        \
+        return scan(CALL(real), stream, format, list);                                                                       \
+    }                                                                                                                        \
+    WRAP int name(FILE *stream, const char *format, ...)                                                                     \
+    {                                                                                                                        \
+        VARIADIC(format, scan(CALL(real), stream, format, list))                                                             \
+    }
+SCANS(classic_fscanf, classic_vfscanf, vfscanf)
+SCANS(c99_fscanf, c99_vfscanf, __isoc99_vfscanf)
+SCANS(c23_fscanf, c23_vfscanf, __isoc23_vfscanf)
+
+/* --- streams ---------------------------------------------------------------------------------------------------------------------- */
+static FILE *opened(FILE *stream, struct file f, const char *mode, uint64_t start)
+{
+    if (outside())
+        return stream;
+    int error = errno, fd = stream ? fileno_unlocked(stream) : -1;
+    if (f.id)
+        record(TP_OPEN, fd, f.id, 0, 0, start, now_ticks(), stream ? 0 : error, TP_STDIO);
+    if (fd >= 0)
+        descriptor_opened(fd, f.id, f.name, mode && mode[0] == 'a' ? TP_OFFSET_UNSURE : 0);
+    errno = error;
+    return stream;
+}
+#define FOPEN(name)                                                                                                          \
+    REAL(FILE *, name, const char *, const char *)                                                                           \
+    WRAP FILE *name(const char *path, const char *mode)                                                                      \
+    {                                                                                                                        \
+        struct file f = outside() ? (struct file){0, NULL} : file_of(AT_FDCWD, path);                                        \
+        uint64_t start = now_ticks();                                                                                        \
+        return opened(CALL(name)(path, mode), f, mode, start);                                                               \
+    }
+FOPEN(fopen)
+FOPEN(fopen64)
+
+static uint64_t closing(FILE *stream, int *fd, uint64_t *file)
+{
+    struct descriptor *d = outside() ? NULL : stream_watched(stream, fd);
+    *file = d ? atomic_load_explicit(&d->file, memory_order_relaxed) : 0;
+    if (!outside() && stream) {
+        int error = errno;
+        *fd = fileno_unlocked(stream);
+        errno = error;
+        descriptor_closed(*fd);
+    }
+    return *file ? now_ticks() : 0;
+}
+REAL(int, fclose, FILE *)
+WRAP int fclose(FILE *stream)
+{
+    int fd = -1;
+    uint64_t file, start = closing(stream, &fd, &file);
+    int r = CALL(fclose)(stream);
+    if (file)
+        record_descriptor(TP_CLOSE, fd, file, 0, start, r != 0);
+    return r;
+}
+/* A close and an open in one. Without a path only the mode changes. */
+#define FREOPEN(name)                                                                                                        \
+    REAL(FILE *, name, const char *, const char *, FILE *)                                                                   \
+    WRAP FILE *name(const char *path, const char *mode, FILE *stream)                                                        \
+    {                                                                                                                        \
+        if (!path)                                                                                                           \
+            return CALL(name)(path, mode, stream);                                                                           \
+        int fd = -1;                                                                                                         \
+        uint64_t file, start = closing(stream, &fd, &file);                                                                  \
+        if (file)                                                                                                            \
+            record_descriptor(TP_CLOSE, fd, file, 0, start, false);                                                             \
+        struct file f = outside() ? (struct file){0, NULL} : file_of(AT_FDCWD, path);                                        \
+        start = now_ticks();                                                                                                 \
+        return opened(CALL(name)(path, mode, stream), f, mode, start);                                                       \
+    }
+FREOPEN(freopen)
+FREOPEN(freopen64)
+
+/* Where a stream stands after a seek; from its end only the C library knows. */
+#define FSEEK(name, type)                                                                                                    \
+    REAL(int, name, FILE *, type, int)                                                                                       \
+    WRAP int name(FILE *stream, type offset, int whence)                                                                     \
+    {                                                                                                                        \
+        int r = CALL(name)(stream, offset, whence), fd;                                                                      \
+        struct descriptor *d = r == 0 ? stream_watched(stream, &fd) : NULL;                                                  \
+        if (d) {                                                                                                             \
+            int error = errno;                                                                                               \
+            off64_t now = whence == SEEK_SET ? offset : ftello64(stream);                                                    \
+            errno = error;                                                                                                   \
+            atomic_store_explicit(&position_of(d)->offset, now < 0 ? 0 : (uint64_t)now, memory_order_relaxed);               \
+        }                                                                                                                    \
+        return r;                                                                                                            \
+    }
+FSEEK(fseek, long)
+FSEEK(fseeko, off_t)
+FSEEK(fseeko64, off64_t)
+REAL(void, rewind, FILE *)
+WRAP void rewind(FILE *stream)
+{
+    CALL(rewind)(stream);
+    int fd;
+    struct descriptor *d = stream_watched(stream, &fd);
+    if (d)
+        atomic_store_explicit(&position_of(d)->offset, 0, memory_order_relaxed);
+}
