@@ -1,0 +1,1 @@
+"""What a job's records tell: phases, by the gap rule until there is a detector."""

@@ -1,0 +1,1 @@
+"""Jobs, and what each did to the I/O system: job database, profile, series, tables."""

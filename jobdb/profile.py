@@ -1,0 +1,245 @@
+"""A job's profile: what it did to the I/O system, in figures.
+
+Source: DESIGN "Profile, and what every figure means"; docs/architecture.md "What a figure means". Compute layer only.
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pyarrow as pa
+
+from .grouping import counts, highest, lowest, sums
+from .io_mode import io_modes, job_mode
+from .job import Job
+from .runs import METADATA_OPS, Runs, read_runs
+from .series import peak_per_s
+
+LISTED_PHASES_MAX = 1000
+HEADLINE = (
+    "job_id", "program", "nodes", "processes", "io_processes", "runtime_s", "read_bytes", "write_bytes", "read_ops", "write_ops",
+    "metadata_ops", "mdops_avg", "bandwidth_avg_read", "bandwidth_avg_write", "bandwidth_peak_read", "bandwidth_peak_write",
+    "iops_avg", "io_mode_read", "io_mode_write", "files", "phases",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Figures of one job. Bytes are those that calls returned, rates are bytes/s or 1/s; calls that failed count under `errors` only.
+
+    nodes: nodes of the job's launches and records. processes: N. io_processes: those with at least 1 % of the bytes of the busiest.
+    runtime_s: launch to end; while the job runs, to its last operation. metadata_ops: open, close, stat, access, unlink, rename, mkdir,
+    rmdir, readdir, link, truncate, sync; mdops_avg: those inside phases ÷ phase time. bandwidth_avg_*: a direction's bytes ÷ the
+    summed time from its first call's start to its last call's end in each phase; 0 where that time is 0. bandwidth_peak_*: the highest
+    second of the clock, a run's bytes spread evenly over its time. iops_avg: reads and writes ÷ phase time. io_mode_*: "N-N", "N-M", "N-1",
+    "1-1" or None, see `io_mode`. files: distinct files with a read or write. mapped_bytes: length of memory mappings, whose use is not seen.
+    folded_ops: operations whose sizes and times are means. io_nodes: nodes with a read or write. slowest_op: {op, seconds, file} or None.
+    phase_list: at most 1000, those with most bytes, in order of time. operations, request_sizes: one entry a kind or power of two
+    (from ≤ size < to; 0 for itself).
+    """
+
+    job_id: str
+    program: str
+    nodes: int
+    processes: int
+    io_processes: int
+    runtime_s: float
+    read_bytes: int
+    write_bytes: int
+    read_ops: int
+    write_ops: int
+    metadata_ops: int
+    mdops_avg: float
+    bandwidth_avg_read: float
+    bandwidth_avg_write: float
+    bandwidth_peak_read: float
+    bandwidth_peak_write: float
+    iops_avg: float
+    io_mode_read: str | None
+    io_mode_write: str | None
+    files: int
+    phases: int
+    errors: int
+    mapped_bytes: int
+    folded_ops: int
+    io_nodes: int
+    slowest_op: dict | None
+    phase_list: list[dict]
+    operations: list[dict]
+    request_sizes: list[dict]
+    granularity: str = "process"
+
+    def to_dict(self) -> dict:
+        """Every figure, fit for JSON."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
+    """The profile of `job` from its runs (a table is read with `read_runs`, leaving out other users' runs).
+
+    phases: int64 array, shape (phases, 2), start and end in ns, in order and disjoint. A run belongs to the first phase that it touches.
+    """
+    if isinstance(runs, pa.Table):
+        runs = read_runs(runs, uid=job.uid)
+    phases = np.asarray(phases, dtype=np.int64).reshape(-1, 2)
+    phase = phase_of(runs, phases)
+    n = n_processes(runs)
+    reads, writes, metadata = runs.mask("read"), runs.mask("write"), runs.mask(*METADATA_OPS)
+    read, write = (_direction(runs, which, phase, len(phases), n) for which in (reads, writes))
+    phase_s = float((phases[:, 1] - phases[:, 0]).sum(dtype=np.float64)) / 1e9
+    metadata_inside = metadata & (phase >= 0)
+    metadata_by_phase = sums(phase[metadata_inside], runs.count[metadata_inside], len(phases))
+    moved = runs.mask("read", "write")
+    moved_by_process = sums(runs.process[moved], runs.bytes[moved], len(runs.process_keys))
+    busiest = int(moved_by_process.max(initial=0))
+    succeeded = ~runs.failed
+    mapped = runs.mask("mmap")
+    return Profile(
+        job_id=job.key,
+        program=job.program,
+        nodes=len({*job.node_names, *runs.nodes}),
+        processes=n,
+        io_processes=int((moved_by_process >= -(-busiest // 100)).sum()) if busiest else 0,
+        runtime_s=job.runtime_s(now_ns=int(runs.end_ns.max(initial=job.start_ns))),
+        read_bytes=read.bytes,
+        write_bytes=write.bytes,
+        read_ops=read.ops,
+        write_ops=write.ops,
+        metadata_ops=int(runs.count[metadata].sum()),
+        mdops_avg=_ratio(int(metadata_by_phase.sum()), phase_s),
+        bandwidth_avg_read=_ratio(read.bytes, read.seconds),
+        bandwidth_avg_write=_ratio(write.bytes, write.seconds),
+        bandwidth_peak_read=read.peak,
+        bandwidth_peak_write=write.peak,
+        iops_avg=_ratio(read.ops + write.ops, phase_s),
+        io_mode_read=job_mode(read.modes, read.phase_bytes),
+        io_mode_write=job_mode(write.modes, write.phase_bytes),
+        files=int((counts(runs.file[moved & (runs.file >= 0)], len(runs.paths)) > 0).sum()),
+        phases=len(phases),
+        errors=int(runs.count[runs.failed].sum()),
+        mapped_bytes=int(runs.bytes[mapped].sum()),
+        folded_ops=int(runs.count[succeeded & runs.folded].sum()),
+        io_nodes=len({runs.process_keys[number][0] for number in np.unique(runs.process[moved]).tolist()}),
+        slowest_op=_slowest(runs),
+        phase_list=_phase_list(phases, read, write, metadata_by_phase),
+        operations=_operations(runs),
+        request_sizes=_request_sizes(runs, reads, writes),
+    )
+
+
+def phase_of(runs: Runs, phases: np.ndarray) -> np.ndarray:
+    """Number of the first phase that each run touches, -1 for none."""
+    if not len(phases):
+        return np.full(len(runs), -1)
+    number = np.searchsorted(phases[:, 1], runs.start_ns, side="left")
+    place = np.minimum(number, len(phases) - 1)
+    return np.where((number < len(phases)) & (phases[place, 0] <= runs.end_ns), place, -1)
+
+
+def n_processes(runs: Runs) -> int:
+    """N: each rank counts one, or as many as its processes with an operation; without ranks, the processes with an operation."""
+    active = counts(runs.process[~runs.failed], len(runs.process_keys)) > 0
+    by_rank: dict[int, int] = {}
+    for rank, is_active in zip(runs.ranks, active.tolist(), strict=True):
+        if rank is not None:
+            by_rank[rank] = by_rank.get(rank, 0) + is_active
+    return sum(max(1, number) for number in by_rank.values()) if by_rank else int(active.sum())
+
+
+@dataclass(frozen=True)
+class _Direction:
+    bytes: int
+    ops: int
+    seconds: float
+    peak: float
+    modes: list[str | None]
+    phase_bytes: np.ndarray
+
+
+def _direction(runs: Runs, which: np.ndarray, phase: np.ndarray, n_phases: int, n: int) -> _Direction:
+    start_ns, end_ns, size_bytes = runs.start_ns[which], runs.end_ns[which], runs.bytes[which]
+    inside = phase[which] >= 0
+    phase = phase[which][inside]
+    first_ns = lowest(phase, start_ns[inside], n_phases)
+    last_ns = highest(phase, end_ns[inside], n_phases)
+    return _Direction(
+        bytes=int(size_bytes.sum()),
+        ops=int(runs.count[which].sum()),
+        seconds=float(np.maximum(last_ns - first_ns, 0).sum(dtype=np.float64)) / 1e9,
+        peak=peak_per_s(start_ns, end_ns, size_bytes),
+        modes=io_modes(phase, runs.file[which][inside], runs.process[which][inside], size_bytes[inside], n_phases, n),
+        phase_bytes=sums(phase, size_bytes[inside], n_phases),
+    )
+
+
+def _ratio(amount: int, seconds: float) -> float:
+    return amount / seconds if seconds > 0 else 0.0
+
+
+def _slowest(runs: Runs) -> dict | None:
+    if runs.failed.all():
+        return None
+    slow_ns = np.where(runs.failed, -1, runs.slow_ns)
+    number = int(slow_ns.argmax())
+    return {"op": runs.op_names[runs.op[number]], "seconds": int(slow_ns[number]) / 1e9, "file": runs.path(runs.file[number])}
+
+
+def _phase_list(phases: np.ndarray, read: _Direction, write: _Direction, metadata_ops: np.ndarray) -> list[dict]:
+    listed = np.argsort(-(read.phase_bytes + write.phase_bytes), kind="stable")[:LISTED_PHASES_MAX]
+    return [
+        {
+            "start_ns": int(phases[number, 0]),
+            "end_ns": int(phases[number, 1]),
+            "read_bytes": int(read.phase_bytes[number]),
+            "write_bytes": int(write.phase_bytes[number]),
+            "metadata_ops": int(metadata_ops[number]),
+            "io_mode_read": read.modes[number],
+            "io_mode_write": write.modes[number],
+        }
+        for number in np.sort(listed).tolist()
+    ]
+
+
+def _operations(runs: Runs) -> list[dict]:
+    """One entry a kind of operation, most frequent first; busy_s sums the time inside its calls, slowest_s is the longest one's."""
+    size, succeeded = len(runs.op_names), ~runs.failed
+    op = runs.op[succeeded]
+    count, failed = sums(op, runs.count[succeeded], size), sums(runs.op[runs.failed], runs.count[runs.failed], size)
+    size_bytes, busy_ns = sums(op, runs.bytes[succeeded], size), sums(op, runs.busy_ns[succeeded], size)
+    slowest_ns = highest(op, runs.slow_ns[succeeded], size)
+    entries = [
+        {
+            "op": name,
+            "count": int(count[number]),
+            "bytes": int(size_bytes[number]),
+            "errors": int(failed[number]),
+            "busy_s": int(busy_ns[number]) / 1e9,
+            "slowest_s": int(slowest_ns[number]) / 1e9,
+        }
+        for number, name in enumerate(runs.op_names)
+        if count[number] or failed[number]
+    ]
+    return sorted(entries, key=lambda entry: (-entry["count"], entry["op"]))
+
+
+def _request_sizes(runs: Runs, reads: np.ndarray, writes: np.ndarray) -> list[dict]:
+    """Operations and bytes by size of request, from the smallest to the largest that occurs; a folded run goes by its mean size."""
+    size = np.where(runs.folded, runs.bytes // np.maximum(runs.count, 1), runs.size)
+    bin_of = np.zeros(len(runs), dtype=np.int64)  # 0: no bytes; b: 2**(b-1) ≤ size < 2**b
+    some = size > 0
+    # frexp rounds large sizes up to the next power of two: 2**53 and beyond are no request's size.
+    bin_of[some] = np.frexp(np.minimum(size[some], 2**53).astype(np.float64))[1]
+    per_bin = [sums(bin_of[which], values[which], 64) for values in (runs.count, runs.bytes) for which in (reads, writes)]
+    used = np.flatnonzero(per_bin[0] + per_bin[1] + per_bin[2] + per_bin[3])
+    if not len(used):
+        return []
+    return [
+        {
+            "from_bytes": 0 if number == 0 else 2 ** (number - 1),
+            "to_bytes": 2**number,
+            "read_ops": int(per_bin[0][number]),
+            "write_ops": int(per_bin[1][number]),
+            "read_bytes": int(per_bin[2][number]),
+            "write_bytes": int(per_bin[3][number]),
+        }
+        for number in range(int(used[0]), int(used[-1]) + 1)
+    ]

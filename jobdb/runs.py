@@ -1,0 +1,207 @@
+"""A job's runs as flat arrays, process and file told by number: what profile, series and tables work on."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .grouping import compact
+
+METADATA_OPS = ("open", "close", "stat", "access", "unlink", "rename", "mkdir", "rmdir", "readdir", "link", "truncate", "sync")
+COLUMNS = (
+    "node", "process", "rank", "program", "uid", "op", "file", "file_id", "size", "count", "bytes",
+    "start", "end", "busy_ns", "slow_ns", "errno", "flags",
+)  # fmt: skip
+FLAG_FOLDED = 1
+LARGEST = 2**62
+LATEST_NS = 9_200_000_000 * 10**9  # in 2261; whole seconds after it still fit 64 bits
+UNKNOWN_FILE = -1
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of one job, the `start` notices of processes left out; every array below has one element a run.
+
+    op: number in `op_names`. process: number in `process_keys`. file: number in `paths`, or -1 where unknown.
+    start_ns ≤ end_ns, ns since the epoch. count, bytes, size (bytes of one operation), busy_ns, slow_ns (slowest operation): ≥ 0.
+    failed: the calls did not succeed; they count as errors and nowhere else. folded: sums are exact, `size` is the largest.
+
+    op_names: list of names. process_keys: list of (node, process). programs, ranks: one a process; rank None where it has none;
+    the program is the one it ran last. paths: Arrow strings, null where only the id is known; file_ids: hex strings, null likewise.
+    nodes: every node that a run or notice came from.
+    """
+
+    op: np.ndarray
+    process: np.ndarray
+    file: np.ndarray
+    start_ns: np.ndarray
+    end_ns: np.ndarray
+    count: np.ndarray
+    bytes: np.ndarray
+    size: np.ndarray
+    busy_ns: np.ndarray
+    slow_ns: np.ndarray
+    failed: np.ndarray
+    folded: np.ndarray
+    op_names: list[str]
+    process_keys: list[tuple[str, str]]
+    programs: list[str]
+    ranks: list[int | None]
+    paths: pa.Array
+    file_ids: pa.Array
+    nodes: list[str]
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the arrays take."""
+        return sum(value.nbytes for value in vars(self).values() if hasattr(value, "nbytes"))
+
+    def mask(self, *names: str) -> np.ndarray:
+        """True for each run that succeeded and whose operation is one of `names`."""
+        wanted = np.array([name in names for name in self.op_names] or [False])
+        return wanted[self.op] & ~self.failed
+
+    def spans(self) -> tuple[np.ndarray, np.ndarray]:
+        """Start and end, ns, of the runs that succeeded: what phases are found in."""
+        return self.start_ns[~self.failed], self.end_ns[~self.failed]
+
+    def path(self, file: int) -> str | None:
+        """Path of a file by number; None where it is not known."""
+        return self.paths[int(file)].as_py() if file >= 0 else None
+
+
+def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
+    """Turn a table of runs (columns `COLUMNS`, any order) into arrays.
+
+    uid: leave out runs of any other user: a claimed job id is a hint, the owner is not.
+    Impossible values (negative, end before start, sums beyond 2**62) are brought within bounds, so that later sums cannot wrap.
+    Raises KeyError where a column is missing.
+    """
+    table = table.select(list(COLUMNS))
+    if uid is not None:
+        own = pc.fill_null(pc.equal(table["uid"], uid), False)
+        table = table if pc.all(own).as_py() else table.filter(own)
+    process, process_keys, nodes = _processes(table)
+    op, op_names = encode(table["op"])
+    is_run = np.array([name != "start" for name in op_names] or [False])[op]
+    start_all_ns = np.minimum(integers(table["start"]), LATEST_NS)
+    programs, ranks = _programs_and_ranks(table, process, len(process_keys), start_all_ns, is_run)
+    if not is_run.all():
+        table, op, process, start_all_ns = table.filter(pa.array(is_run)), op[is_run], process[is_run], start_all_ns[is_run]
+    file, paths, file_ids = _files(table)
+    flags = integers(table["flags"])
+    return Runs(
+        op=op.astype(np.int16),
+        process=process.astype(np.int32),
+        file=file.astype(np.int32),
+        start_ns=start_all_ns,
+        end_ns=np.clip(integers(table["end"]), start_all_ns, LATEST_NS),
+        count=_summable(integers(table["count"])),
+        bytes=_summable(integers(table["bytes"])),
+        size=integers(table["size"]),
+        busy_ns=_summable(integers(table["busy_ns"])),
+        slow_ns=integers(table["slow_ns"]),
+        failed=integers(table["errno"], least=None) != 0,
+        folded=(flags & FLAG_FOLDED) != 0,
+        op_names=op_names,
+        process_keys=process_keys,
+        programs=programs,
+        ranks=ranks,
+        paths=paths,
+        file_ids=file_ids,
+        nodes=nodes,
+    )
+
+
+def integers(column: pa.ChunkedArray, least: int | None = 0) -> np.ndarray:
+    """A column as int64: null is 0, what is beyond int64 its largest value, what is below `least` is `least`."""
+    if column.null_count:
+        column = pc.fill_null(column, 0)
+    values = column.to_numpy()
+    if values.dtype == np.uint64:
+        values = np.minimum(values, np.uint64(2**63 - 1))
+    values = values.astype(np.int64, copy=False)
+    return values if least is None or not len(values) or values.min() >= least else np.maximum(values, least)
+
+
+def encode(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
+    """Number of each value, null being an empty text, and the values by number."""
+    codes, values = encode_arrow(pc.fill_null(column, "") if column.null_count else column)
+    return codes, values.to_pylist()
+
+
+def encode_arrow(column: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
+    """As `encode`, the values left in Arrow."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    column = column.unify_dictionaries()
+    if not column.num_chunks:
+        return np.empty(0, dtype=np.int64), pa.array([], type=column.type.value_type)
+    chunks = [pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    return np.concatenate(chunks).astype(np.int64), column.chunk(0).dictionary
+
+
+def _summable(values: np.ndarray) -> np.ndarray:
+    """Cap values whose sum would pass 2**62; no real job comes near."""
+    if len(values) and values.sum(dtype=np.float64) > LARGEST:
+        return np.minimum(values, LARGEST // len(values))
+    return values
+
+
+def _processes(table: pa.Table) -> tuple[np.ndarray, list[tuple[str, str]], list[str]]:
+    node, node_names = encode(table["node"])
+    process, names = encode(table["process"])
+    size = max(len(names), 1)
+    distinct, numbers = compact(node * size + process, max(len(node_names) * size, 1))
+    keys = [(node_names[code // size], names[code % size]) for code in distinct.tolist()]
+    return numbers, keys, sorted(node_names)
+
+
+def _programs_and_ranks(table, process, n_processes, start_ns, is_run) -> tuple[list[str], list[int | None]]:
+    rank = table["rank"]
+    ranks: list[int | None] = [None] * n_processes
+    with_rank = ~rank.is_null().to_numpy()
+    if with_rank.any():
+        # Several ranks for one process would be a lie; the lowest is as good as any.
+        lowest = np.full(n_processes, np.iinfo(np.int64).max)
+        np.minimum.at(lowest, process[with_rank], integers(rank, least=None)[with_rank])
+        for number in np.unique(process[with_rank]).tolist():
+            ranks[number] = int(lowest[number])
+    program, names = encode(table["program"])
+    # Of the latest instant's programs the first by name, so that the order of rows does not matter.
+    by_name = np.argsort(np.argsort(np.array(names, dtype=object)))
+    latest = np.full(n_processes, -1)
+    np.maximum.at(latest, process, start_ns)
+    at_latest = start_ns == latest[process]
+    chosen = np.full(n_processes, len(names))
+    np.minimum.at(chosen, process[at_latest], by_name[program[at_latest]])
+    ordered = sorted(names)
+    return [ordered[number] for number in chosen.tolist()], ranks
+
+
+def _files(table: pa.Table) -> tuple[np.ndarray, pa.Array, pa.Array]:
+    """One number a path; where a run has no path, its id finds the path that another run bears with it, or stands for the file."""
+    file, paths = encode_arrow(table["file"])
+    file_id, ids = encode_arrow(table["file_id"])
+    n_paths = len(paths)
+    path_of_id = np.full(len(ids) + 1, UNKNOWN_FILE)
+    both = (file >= 0) & (file_id >= 0)
+    path_of_id[file_id[both]] = file[both]
+    id_of_path = np.full(n_paths, -1)
+    id_of_path[file[both]] = file_id[both]
+    nameless = (file < 0) & (file_id >= 0)
+    only_ids = np.empty(0, dtype=np.int64)
+    if nameless.any():
+        only_ids = np.unique(file_id[nameless])
+        only_ids = only_ids[path_of_id[only_ids] < 0]
+        path_of_id[only_ids] = n_paths + np.arange(len(only_ids))
+        file = np.where(nameless, path_of_id[file_id], file)
+    paths = pa.concat_arrays([paths.cast(pa.large_string()), pa.nulls(len(only_ids), pa.large_string())])
+    id_numbers = np.concatenate((id_of_path, only_ids))
+    hex_ids = [None if value is None else f"{value:016x}" for value in ids.to_pylist()]
+    file_ids = pa.array([hex_ids[number] if number >= 0 else None for number in id_numbers.tolist()], type=pa.string())
+    return file, paths, file_ids

@@ -1,0 +1,145 @@
+"""What a job did over time, in bins aligned to the clock."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .runs import METADATA_OPS, Runs
+
+SECOND_NS = 10**9
+MAX_POINTS = 5000
+FINE_SPAN_NS = 60 * SECOND_NS
+MAX_UNIFORM_BINS = 1 << 22
+_S = SECOND_NS
+STEPS_NS = (
+    *(base * 10**power for power in range(9) for base in (1, 2, 5)),
+    *(seconds * _S for seconds in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)),
+    *(hours * 3600 * _S for hours in (1, 2, 3, 6, 12, 24, 48, 96, 7 * 24, 14 * 24, 28 * 24, 56 * 24, 112 * 24)),
+)
+
+
+@dataclass(frozen=True)
+class Series:
+    """Equal bins from `t_ns[0]`; each rate array has one float a bin, and times `step_s` its sum is the amount between the edges."""
+
+    from_ns: int
+    to_ns: int
+    step_ns: int
+    t_ns: np.ndarray
+    read_bytes_per_s: np.ndarray
+    write_bytes_per_s: np.ndarray
+    read_ops_per_s: np.ndarray
+    write_ops_per_s: np.ndarray
+    metadata_ops_per_s: np.ndarray
+
+    RATES = ("read_bytes_per_s", "write_bytes_per_s", "read_ops_per_s", "write_ops_per_s", "metadata_ops_per_s")
+
+
+def choose_step_ns(from_ns: int, to_ns: int, points: int) -> int:
+    """The shortest round step whose clock-aligned bins cover [from_ns, to_ns) in at most `points` (≥ 1) bins; a span of a minute or more
+    gets a second at least. Raises ValueError for an empty span or one of more than 300 years."""
+    if to_ns <= from_ns:
+        raise ValueError(f"the span from {from_ns} to {to_ns} is empty")
+    least = SECOND_NS if to_ns - from_ns >= FINE_SPAN_NS else 1
+    for step_ns in STEPS_NS:
+        if step_ns >= least and -(-to_ns // step_ns) - from_ns // step_ns <= points:
+            return step_ns
+    step_ns = STEPS_NS[-1]
+    while -(-to_ns // step_ns) - from_ns // step_ns > points:
+        step_ns *= 2
+        if step_ns > to_ns + 1:
+            raise ValueError(f"no step covers the span from {from_ns} to {to_ns} in {points} points")
+    return step_ns
+
+
+def series(runs: Runs, from_ns: int, to_ns: int, points: int = 600, chosen: np.ndarray | None = None) -> Series:
+    """Rates of a job between two instants (ns), a run's bytes and operations spread evenly over its time.
+
+    points: at most as many bins, 1 to `MAX_POINTS`. chosen: mask of the runs that count (default: all). The edges are widened to the step.
+    Raises ValueError as `choose_step_ns`.
+    """
+    step_ns = choose_step_ns(from_ns, to_ns, points)
+    first = from_ns // step_ns
+    edges = (first + np.arange(-(-to_ns // step_ns) - first + 1)) * step_ns
+    touched = (runs.start_ns < edges[-1]) & (runs.end_ns >= edges[0])
+    if chosen is not None:
+        touched &= chosen
+
+    def rate(weight: np.ndarray, *ops: str) -> np.ndarray:
+        which = np.flatnonzero(touched & runs.mask(*ops))
+        return spread(runs.start_ns[which], runs.end_ns[which], weight[which], edges, step_ns) / (step_ns / 1e9)
+
+    return Series(
+        from_ns=int(edges[0]),
+        to_ns=int(edges[-1]),
+        step_ns=step_ns,
+        t_ns=edges[:-1],
+        read_bytes_per_s=rate(runs.bytes, "read"),
+        write_bytes_per_s=rate(runs.bytes, "write"),
+        read_ops_per_s=rate(runs.count, "read"),
+        write_ops_per_s=rate(runs.count, "write"),
+        metadata_ops_per_s=rate(runs.count, *METADATA_OPS),
+    )
+
+
+def spread(start_ns: np.ndarray, end_ns: np.ndarray, weight: np.ndarray, edges: np.ndarray, step_ns: int | None = None) -> np.ndarray:
+    """Amount of `weight` in each bin between ascending `edges`, each element's evenly over [start, end), 0 ≤ start ≤ end.
+
+    An element without length goes wholly into its bin; what lies outside the edges is left out. step_ns: the bins' length where all have one.
+    Returns float64, one a bin. Cost: a few passes over the elements and one over the bins, however many bins an element covers.
+    """
+    n_bins = len(edges) - 1
+    out = np.zeros(n_bins)
+    inside = (start_ns < edges[-1]) & ((end_ns > edges[0]) | (start_ns >= edges[0]))
+    if not inside.all():
+        start_ns, end_ns, weight = start_ns[inside], end_ns[inside], weight[inside]
+    if not len(start_ns):
+        return out
+    length = np.maximum(end_ns - start_ns, 1).astype(np.float64)
+    low, high = np.maximum(start_ns, edges[0]), np.minimum(end_ns, edges[-1])
+    # The last instant that belongs to the element: its end is not part of it, unless it has no length.
+    latest = np.maximum(high - 1, low)
+    if step_ns is not None:
+        first_bin, last_bin = (low - edges[0]) // step_ns, (latest - edges[0]) // step_ns
+    else:
+        first_bin = np.searchsorted(edges, low, side="right") - 1
+        last_bin = np.searchsorted(edges, latest, side="right") - 1
+    whole = (first_bin == last_bin) & (low == start_ns) & (high == end_ns)
+    out += np.bincount(first_bin[whole], weights=weight[whole], minlength=n_bins)
+    if whole.all():
+        return out
+    first_bin, last_bin, low, high = first_bin[~whole], last_bin[~whole], low[~whole], high[~whole]
+    per_ns = weight[~whole] / length[~whole]
+    in_first = np.minimum(high, edges[first_bin + 1]) - low
+    in_last = np.where(last_bin > first_bin, high - edges[last_bin], 0)
+    out += np.bincount(first_bin, weights=per_ns * in_first, minlength=n_bins)
+    out += np.bincount(last_bin, weights=per_ns * in_last, minlength=n_bins)
+    between = last_bin > first_bin + 1
+    if between.any():
+        begin, until, per_ns = first_bin[between] + 1, last_bin[between], per_ns[between]
+        level = np.cumsum(np.bincount(begin, per_ns, n_bins + 1) - np.bincount(until, per_ns, n_bins + 1))[:-1]
+        active = np.cumsum(np.bincount(begin, minlength=n_bins + 1) - np.bincount(until, minlength=n_bins + 1))[:-1]
+        # Where none is active the level is 0 but for rounding.
+        out += np.where(active > 0, np.maximum(level, 0.0), 0.0) * np.diff(edges)
+    return out
+
+
+def peak_per_s(start_ns: np.ndarray, end_ns: np.ndarray, weight: np.ndarray) -> float:
+    """The most that falls into one whole second of the clock, elements spread evenly over their time; 0 without any.
+
+    Between the seconds in which some element starts or ends, and the seconds after a start, nothing changes: only those are looked at,
+    so that the length of the job does not matter.
+    """
+    if not len(start_ns):
+        return 0.0
+    first, last = start_ns // SECOND_NS, end_ns // SECOND_NS
+    low, high = int(first.min()), int(last.max()) + 1
+    if high - low <= MAX_UNIFORM_BINS:
+        edges = np.arange(low, high + 1) * SECOND_NS
+        return float(spread(start_ns, end_ns, weight, edges, SECOND_NS).max())
+    seconds = np.unique(np.concatenate((first, first + 1, last)))
+    seconds = np.unique(np.concatenate((seconds, seconds + 1)))
+    seconds = seconds[seconds <= (2**63 - 1) // SECOND_NS]
+    amount = spread(start_ns, end_ns, weight, seconds * SECOND_NS)
+    # A longer bin lies where the rate is constant, as high as in the second before or after it; its mean stands for it.
+    return float((amount / np.diff(seconds)).max()) if len(amount) else 0.0

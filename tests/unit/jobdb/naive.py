@@ -1,0 +1,186 @@
+"""Slow and obvious versions of what jobdb computes: rows are dicts, sums are loops, fractions are exact."""
+
+from fractions import Fraction
+
+from jobdb.runs import LATEST_NS, METADATA_OPS
+
+S = 10**9
+
+
+def clean(rows, uid=None):
+    """The rows of one user, with times in bounds, and each file named by one key."""
+    rows = [dict(row) for row in rows if uid is None or row["uid"] == uid]
+    path_of_id = {row["file_id"]: row["file"] for row in rows if row["op"] != "start" and row["file"] is not None and row["file_id"] is not None}
+    for row in rows:
+        row["start"] = min(max(row["start"], 0), LATEST_NS)
+        row["end"] = min(max(row["end"], row["start"]), LATEST_NS)
+        if row["file"] is not None:
+            row["f"] = row["file"]
+        elif row["file_id"] is not None:
+            row["f"] = path_of_id.get(row["file_id"], row["file_id"])
+        else:
+            row["f"] = None
+        row["p"] = (row["node"], row["process"])
+    return rows
+
+
+def calls(rows):
+    return [row for row in rows if row["op"] != "start" and not row["errno"]]
+
+
+def find_phases(spans, gap_s=5):
+    """Grow spans until nothing merges."""
+    merged = []
+    for span in sorted((max(start, 0), max(end, start, 0)) for start, end in spans):
+        if merged and span[0] - merged[-1][1] <= gap_s * S:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], span[1]))
+        else:
+            merged.append(span)
+    return merged
+
+
+def total(rows, key):
+    return sum(row[key] for row in rows)
+
+
+def by(rows, key, value="bytes"):
+    out = {}
+    for row in rows:
+        out[row[key]] = out.get(row[key], 0) + row[value]
+    return out
+
+
+def in_phase(row, phases):
+    for number, (start, end) in enumerate(phases):
+        if row["start"] <= end and row["end"] >= start:
+            return number
+    return -1
+
+
+def n_processes(rows):
+    active = {row["p"] for row in calls(rows)}
+    rank_of = {}
+    for row in rows:
+        if row["rank"] is not None:
+            rank_of[row["p"]] = min(row["rank"], rank_of.get(row["p"], row["rank"]))
+    if not rank_of:
+        return len(active)
+    return sum(max(1, len([p for p in active if rank_of.get(p) == rank])) for rank in set(rank_of.values()))
+
+
+def io_mode(rows, n):
+    """The mode of one phase and direction."""
+    rows = [row for row in rows if row["bytes"] > 0]
+    process_bytes = by(rows, "p")
+    io = {p for p, size in process_bytes.items() if 100 * size >= max(process_bytes.values())}
+    if not io:
+        return None
+    if len(io) == 1:
+        return "1-1"
+    file_bytes = by([row for row in rows if row["f"] is not None], "f")
+    files = {f: size for f, size in file_bytes.items() if 100 * size >= max(file_bytes.values())}
+    if not files:
+        return None
+    users = {f: {row["p"] for row in rows if row["f"] == f} & io for f in files}
+    if 100 * sum(files[f] for f in files if len(users[f]) == 1) >= 95 * sum(files.values()):
+        return "N-N" if 10 * len(io) >= 9 * n else "N-M"
+    if 100 * sum(files[f] for f in files if 10 * len(users[f]) >= 9 * len(io)) >= 95 * sum(files.values()):
+        return "N-1"
+    return "N-M"
+
+
+def spread(rows, edges, key="bytes"):
+    """Exact amount in each bin."""
+    out = [Fraction(0)] * (len(edges) - 1)
+    for row in rows:
+        start, end = row["start"], row["end"]
+        for number in range(len(out)):
+            low, high = edges[number], edges[number + 1]
+            if start == end:
+                out[number] += row[key] if low <= start < high else 0
+            else:
+                out[number] += Fraction(row[key] * max(min(end, high) - max(start, low), 0), end - start)
+    return out
+
+
+def peak(rows):
+    """Look at every second, or where there are too many at those beside a start or end."""
+    if not rows:
+        return 0.0
+    seconds = {instant // S + more for row in rows for instant in (row["start"], row["end"]) for more in (-1, 0, 1)}
+    return float(max(spread(rows, [second * S, (second + 1) * S])[0] for second in seconds))
+
+
+def ratio(amount, ns):
+    return float(Fraction(amount * S, ns)) if ns > 0 else 0.0
+
+
+def direction(rows, phases, n):
+    lengths, modes = 0, {}
+    for number in range(len(phases)):
+        inside = [row for row in rows if in_phase(row, phases) == number]
+        if inside:
+            lengths += max(row["end"] for row in inside) - min(row["start"] for row in inside)
+        mode = io_mode(inside, n)
+        if mode is not None:
+            modes[mode] = modes.get(mode, 0) + total(inside, "bytes")
+    best = None
+    for mode, size in modes.items():
+        if best is None or size > modes[best]:
+            best = mode
+    return ratio(total(rows, "bytes"), lengths), peak(rows), best
+
+
+def profile(rows, phases, job):
+    rows = clean(rows, job.uid)
+    good = calls(rows)
+    n = n_processes(rows)
+    reads, writes = ([row for row in good if row["op"] == op] for op in ("read", "write"))
+    metadata = [row for row in good if row["op"] in METADATA_OPS]
+    phase_ns = sum(end - start for start, end in phases)
+    avg_read, peak_read, mode_read = direction(reads, phases, n)
+    avg_write, peak_write, mode_write = direction(writes, phases, n)
+    moved = by(reads + writes, "p")
+    latest = max([job.start_ns] + [row["end"] for row in rows if row["op"] != "start"])
+    slowest = max(good, key=lambda row: row["slow_ns"], default=None)
+    return {
+        "job_id": job.key,
+        "program": job.program,
+        "nodes": len({row["node"] for row in rows} | set(job.node_names)),
+        "processes": n,
+        "io_processes": len([p for p in moved if moved[p] > 0 and 100 * moved[p] >= max(moved.values())]),
+        "runtime_s": max((latest if job.end_ns is None else job.end_ns) - job.start_ns, 0) / 1e9,
+        "read_bytes": total(reads, "bytes"),
+        "write_bytes": total(writes, "bytes"),
+        "read_ops": total(reads, "count"),
+        "write_ops": total(writes, "count"),
+        "metadata_ops": total(metadata, "count"),
+        "mdops_avg": ratio(total([row for row in metadata if in_phase(row, phases) >= 0], "count"), phase_ns),
+        "bandwidth_avg_read": avg_read,
+        "bandwidth_avg_write": avg_write,
+        "bandwidth_peak_read": peak_read,
+        "bandwidth_peak_write": peak_write,
+        "iops_avg": ratio(total(reads + writes, "count"), phase_ns),
+        "io_mode_read": mode_read,
+        "io_mode_write": mode_write,
+        "files": len({row["f"] for row in reads + writes} - {None}),
+        "phases": len(phases),
+        "errors": total([row for row in rows if row["op"] != "start" and row["errno"]], "count"),
+        "mapped_bytes": total([row for row in good if row["op"] == "mmap"], "bytes"),
+        "folded_ops": total([row for row in good if row["flags"] & 1], "count"),
+        "io_nodes": len({row["node"] for row in reads + writes}),
+        "slowest_s": slowest and slowest["slow_ns"] / 1e9,
+    }
+
+
+def request_sizes(rows, uid):
+    """{power of two or 0: [read_ops, write_ops, read_bytes, write_bytes]}"""
+    out = {}
+    for row in calls(clean(rows, uid)):
+        if row["op"] in ("read", "write"):
+            size = row["bytes"] // max(row["count"], 1) if row["flags"] & 1 else row["size"]
+            low = 0 if size == 0 else 1 << (size.bit_length() - 1)
+            entry = out.setdefault(low, [0, 0, 0, 0])
+            entry[row["op"] == "write"] += row["count"]
+            entry[2 + (row["op"] == "write")] += row["bytes"]
+    return out

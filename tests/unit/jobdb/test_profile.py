@@ -1,0 +1,157 @@
+from tests.unit.jobdb import naive
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tests.unit.jobdb.tables import T0, job, row, rows, table
+
+from anomaly.phases import find_phases
+from jobdb.profile import HEADLINE, profile
+from jobdb.runs import read_runs
+
+S = 10**9
+
+
+def compute(list_of_rows, phases=None, the_job=None):
+    the_job = the_job or job()
+    runs = read_runs(table(list_of_rows), uid=the_job.uid)
+    return profile(runs, find_phases(*runs.spans()) if phases is None else phases, the_job)
+
+
+def agree(got, wanted):
+    for name, value in wanted.items():
+        if isinstance(value, float):
+            assert got[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
+        else:
+            assert got[name] == value, name
+
+
+@settings(max_examples=400, deadline=None)
+@given(rows())
+@example([])
+@example([row(bytes=10, count=2, end=T0)])
+@example([row("start"), row("start", rank=3, process="9.9")])
+def test_profile_equals_the_slow_one(list_of_rows):
+    good = naive.calls(naive.clean(list_of_rows, 1000))
+    phases = naive.find_phases((r["start"], r["end"]) for r in good)
+    got = compute(list_of_rows)
+    wanted = naive.profile(list_of_rows, phases, job())
+    slowest_s = wanted.pop("slowest_s")
+    assert (got.slowest_op and got.slowest_op["seconds"]) == slowest_s
+    agree(got.to_dict(), wanted)
+    sizes = {e["from_bytes"]: [e["read_ops"], e["write_ops"], e["read_bytes"], e["write_bytes"]] for e in got.request_sizes}
+    assert {low: entry for low, entry in sizes.items() if any(entry)} == {
+        low: entry for low, entry in naive.request_sizes(list_of_rows, 1000).items() if any(entry)
+    }
+    assert sum(p["read_bytes"] for p in got.phase_list) == got.read_bytes
+    assert sum(entry["errors"] for entry in got.operations) == got.errors
+    assert sum(entry["count"] for entry in got.operations if entry["op"] == "read") == got.read_ops
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows(), st.lists(st.integers(0, 70 * S), min_size=0, max_size=8, unique=True))
+def test_profile_takes_any_phases(list_of_rows, bounds):
+    bounds = sorted(T0 + b for b in bounds)[: len(bounds) // 2 * 2]
+    phases = list(zip(bounds[::2], bounds[1::2], strict=True))
+    wanted = naive.profile(list_of_rows, phases, job())
+    del wanted["slowest_s"]
+    agree(compute(list_of_rows, np.array(phases, dtype=np.int64).reshape(-1, 2)).to_dict(), wanted)
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows(), st.randoms())
+def test_order_of_rows_does_not_matter(list_of_rows, random):
+    shuffled = random.sample(list_of_rows, len(list_of_rows))
+    first, second = compute(list_of_rows).to_dict(), compute(shuffled).to_dict()
+    for name in HEADLINE:
+        assert first[name] == (pytest.approx(second[name]) if isinstance(second[name], float) else second[name]), name
+
+
+def test_known_program_counts_to_the_byte():
+    p = compute(
+        [
+            row("start", T0),
+            row("open", T0 + S),
+            row("write", T0 + S, T0 + 3 * S, bytes=4096 * 100, count=100),
+            row("read", T0 + 9 * S, T0 + 10 * S, bytes=1000, count=4),
+            row("read", T0 + 10 * S, T0 + 10 * S, bytes=0, count=1),
+            row("open", T0 + 2 * S, errno=2, count=5, file="/missing"),
+            row("mmap", T0 + 10 * S, bytes=8192),
+        ]
+    )
+    assert (p.write_bytes, p.write_ops, p.read_bytes, p.read_ops, p.metadata_ops, p.errors) == (409600, 100, 1000, 5, 1, 5)
+    assert (p.phases, p.files, p.processes, p.io_processes, p.mapped_bytes, p.runtime_s) == (2, 1, 1, 1, 8192, 10.0)
+    assert (p.bandwidth_avg_write, p.bandwidth_peak_write, p.bandwidth_avg_read) == (204800.0, 204800.0, 1000.0)
+    assert p.iops_avg == 105 / 3 and p.mdops_avg == 1 / 3
+    assert (p.io_mode_write, p.io_mode_read) == ("1-1", "1-1")
+    assert [(e["from_bytes"], e["to_bytes"], e["read_ops"]) for e in p.request_sizes][0] == (0, 1, 1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 16, 64])
+def test_io_mode_of_every_pattern(n):
+    def mode(file_of, writers=n):
+        ranks = [row("start", rank=rank, process=f"{rank}.1") for rank in range(n)]
+        writes = [row("write", T0, T0 + S, bytes=10**6, rank=r, process=f"{r}.1", file=file_of(r)) for r in range(writers)]
+        return compute(ranks + writes).io_mode_write
+
+    assert mode(lambda r: f"/own{r}") == ("1-1" if n == 1 else "N-N")
+    assert mode(lambda r: "/one") == ("1-1" if n == 1 else "N-1")
+    assert mode(lambda r: "/one", writers=1) == "1-1"
+    if n >= 10:
+        assert mode(lambda r: f"/own{r}", writers=n // 2) == "N-M"
+        assert mode(lambda r: f"/group{r % 4}") == "N-M"
+
+
+def test_io_mode_bounds_are_met_exactly():
+    def mode(small, n_writers=2, n=2):
+        ranks = [row("start", rank=r, process=f"{r}.1") for r in range(n)]
+        own = [row("write", bytes=1000, rank=r, process=f"{r}.1", file=f"/own{r}") for r in range(n_writers)]
+        shared = [row("write", bytes=small, rank=r, process=f"{r}.1", file="/shared") for r in range(2) if small]
+        return compute(ranks + own + shared).io_mode_write
+
+    assert mode(0) == "N-N"
+    assert mode(52) == "N-N"  # 2000 / 2104 = 95.06 %
+    assert mode(53) == "N-M"  # 2000 / 2106 = 94.97 %
+    assert mode(4) == "N-N"  # /shared has 8 bytes, under 1 % of 1004: does not count
+    assert mode(0, n_writers=9, n=10) == "N-N"
+    assert mode(0, n_writers=8, n=10) == "N-M"
+
+
+def test_job_mode_is_the_one_with_most_bytes():
+    shared = [row("write", T0, bytes=300, process=p, file="/one") for p in ("1.1", "2.1")]
+    own = [row("write", T0 + 20 * S, bytes=200, process=p, file=f"/{p}") for p in ("1.1", "2.1")]
+    p = compute(shared + own)
+    assert [phase["io_mode_write"] for phase in p.phase_list] == ["N-1", "N-N"] and p.io_mode_write == "N-1"
+
+
+def test_ranks_count_even_without_io_and_launchers_do_not():
+    ranks = [row("start", rank=r, process=f"{r}.1") for r in range(3)]
+    launcher = [row("read", bytes=5, process="100.1")]
+    assert compute(ranks + launcher).processes == 3
+    twins = [row("read", bytes=5, rank=0, process=p) for p in ("0.1", "50.1")]
+    assert compute(ranks + launcher + twins).processes == 4
+
+
+def test_same_path_on_two_nodes_is_one_file():
+    assert compute([row("read", bytes=1, node=n) for n in ("n1", "n2")]).files == 1
+
+
+def test_impossible_values_neither_crash_nor_wrap():
+    hostile = [
+        row("read", -5, 2**63 - 1, bytes=2**63 - 1, count=2**63 - 1, size=2**63 - 1),
+        row("read", 2**63 - 1, 0, bytes=2**63 - 1, count=-3, size=-1),
+        row("write", 0, 0, bytes=2**63 - 1),
+    ]
+    p = compute(hostile)
+    assert 0 <= p.read_bytes <= 2**62 and p.errors == 0 and p.bandwidth_peak_read >= 0
+    assert all(value >= 0 for value in p.to_dict().values() if isinstance(value, int | float))
+
+
+def test_listed_phases_are_bounded_their_count_is_not():
+    p = compute([row("read", T0 + 10 * S * i, bytes=i) for i in range(1500)])
+    assert p.phases == 1500 and len(p.phase_list) == 1000
+    assert [phase["read_bytes"] for phase in p.phase_list] == list(range(500, 1500))
+
+
+def test_running_job_lasts_to_its_last_operation():
+    assert compute([row("read", T0, T0 + 3 * S)], the_job=job(end_ns=None, state="running")).runtime_s == 3.0

@@ -1,0 +1,83 @@
+from tests.unit.jobdb import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.jobdb.tables import T0, row, rows, table
+
+from jobdb.runs import METADATA_OPS, read_runs
+from jobdb.series import MAX_POINTS, choose_step_ns, peak_per_s, series, spread
+
+S = 10**9
+
+
+@settings(max_examples=300, deadline=None)
+@given(rows(12), st.integers(-5 * S, 30 * S), st.integers(1, 80 * S), st.integers(1, 40))
+def test_series_equals_the_slow_one(list_of_rows, shift, length, points):
+    got = series(read_runs(table(list_of_rows)), T0 + shift, T0 + shift + length, points)
+    assert len(got.t_ns) <= points and got.from_ns <= T0 + shift and got.to_ns >= T0 + shift + length
+    assert got.from_ns % got.step_ns == 0 and got.to_ns == got.from_ns + got.step_ns * len(got.t_ns)
+    edges = [*got.t_ns.tolist(), got.to_ns]
+    good = naive.calls(naive.clean(list_of_rows))
+    for rate, ops, key in (
+        (got.read_bytes_per_s, ("read",), "bytes"),
+        (got.write_ops_per_s, ("write",), "count"),
+        (got.metadata_ops_per_s, METADATA_OPS, "count"),
+    ):
+        wanted = naive.spread([r for r in good if r["op"] in ops], edges, key)
+        scale = max([1.0, *(float(w) for w in wanted)])
+        np.testing.assert_allclose(rate * (got.step_ns / 1e9), [float(w) for w in wanted], rtol=1e-9, atol=scale * 1e-9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows(), st.integers(1, MAX_POINTS))
+def test_series_keeps_the_sum(list_of_rows, points):
+    runs = read_runs(table(list_of_rows))
+    got = series(runs, T0 - S, T0 + 200 * S, points)
+    step_s = got.step_ns / 1e9
+    reads, writes = runs.mask("read"), runs.mask("write")
+    assert got.read_bytes_per_s.sum() * step_s == pytest.approx(int(runs.bytes[reads].sum()), rel=1e-9)
+    assert got.write_bytes_per_s.sum() * step_s == pytest.approx(int(runs.bytes[writes].sum()), rel=1e-9)
+    assert got.read_ops_per_s.sum() * step_s == pytest.approx(int(runs.count[reads].sum()), rel=1e-9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows(12), st.sampled_from([1, 10**9, 10**17]))
+def test_peak_equals_the_slow_one_however_far_apart(list_of_rows, stretch):
+    """Stretched apart, the seconds no longer fit an array: the sparse way must agree."""
+    for number, r in enumerate(list_of_rows):
+        shift = number % 2 * stretch
+        r["start"], r["end"] = r["start"] + shift, r["end"] + shift
+    reads = [r for r in naive.calls(naive.clean(list_of_rows)) if r["op"] == "read"]
+    runs = read_runs(table(list_of_rows))
+    which = runs.mask("read")
+    assert peak_per_s(runs.start_ns[which], runs.end_ns[which], runs.bytes[which]) == pytest.approx(naive.peak(reads), rel=1e-9)
+
+
+def test_run_that_spans_years_peaks_evenly():
+    start, length = np.array([T0]), 10**8
+    assert peak_per_s(start, start + length * S, np.array([length * 7])) == pytest.approx(7.0)
+
+
+def test_quiet_bins_are_exactly_zero():
+    out = spread(np.array([0, 0]), np.array([5, 3]), np.array([0.1, 0.7]), np.arange(0, 11), 1)
+    assert (out[5:] == 0).all() and out.sum() == pytest.approx(0.8)
+
+
+def test_masked_series_counts_only_the_chosen():
+    runs = read_runs(table([row(bytes=5), row(bytes=7, process="2.1")]))
+    got = series(runs, T0, T0 + S, 1, chosen=runs.process == 1)
+    assert got.read_bytes_per_s.tolist() in ([5.0], [7.0])
+
+
+@given(st.integers(0, 2 * 10**18), st.integers(1, 10**18), st.integers(1, MAX_POINTS))
+def test_step_fits_the_points(from_ns, length, points):
+    step_ns = choose_step_ns(from_ns, from_ns + length, points) if length < 300 * 365 * 86400 * S // 2 else 0
+    if step_ns:
+        assert -(-(from_ns + length) // step_ns) - from_ns // step_ns <= points
+        assert length < 60 * S or step_ns >= S
+
+
+def test_empty_span_is_refused():
+    with pytest.raises(ValueError, match="is empty"):
+        choose_step_ns(5, 5, 10)
