@@ -20,8 +20,9 @@ FRONTEND := webapp/frontend
 # What scripts/system.sh looks for: what `make build` cannot do without, then what the goal likes to have.
 NEEDS := build $(if $(filter demo,$(MAKECMDGOALS)),demo) $(if $(filter test bench,$(MAKECMDGOALS)),demo test)
 
-RUST_SOURCES := Cargo.toml Cargo.lock $(wildcard .cargo/config.toml) \
-	$(shell find compression collectors/agent -type f \( -name '*.rs' -o -name '*.toml' \) 2>/dev/null)
+rust_files = $(shell find $(1) -type f \( -name '*.rs' -o -name '*.toml' \) 2>/dev/null)
+TRACEPACK_SOURCES := Cargo.toml Cargo.lock $(call rust_files,compression)
+AGENT_SOURCES := $(TRACEPACK_SOURCES) $(call rust_files,collectors/agent)
 PRELOAD_SOURCES := $(shell find collectors/preload -type f \( -name '*.[chS]' -o -name '*.map' -o -name Makefile \) 2>/dev/null)
 FRONTEND_SOURCES := $(shell find $(FRONTEND) \( -name node_modules -o -name dist \) -prune -o -type f -print 2>/dev/null)
 
@@ -76,12 +77,12 @@ $(STAMP)/rust: scripts/rust.sh | system
 	@scripts/rust.sh
 	@mkdir -p $(@D) && touch $@
 
-build/bellrock-agent: $(RUST_SOURCES) $(STAMP)/rust
+build/bellrock-agent: $(AGENT_SOURCES) $(STAMP)/rust
 	@$(STEP) agent 'Building the agent' cargo build --release --locked -p bellrock-agent
 	@install -m 755 target/release/bellrock-agent $@
 
 # The C wrappers are linked with the first pass; how is told in their own Makefile.
-build/libbellrock.so: $(RUST_SOURCES) $(PRELOAD_SOURCES) $(STAMP)/rust
+build/libbellrock.so: $(TRACEPACK_SOURCES) $(PRELOAD_SOURCES) $(STAMP)/rust
 	@$(STEP) tracepack 'Building the first pass' \
 		cargo rustc --release --locked -p tracepack --features ffi --crate-type staticlib
 	@$(STEP) preload 'Building the preload library' $(MAKE) -C collectors/preload BUILD=$(CURDIR)/build
