@@ -1,0 +1,106 @@
+"""A small client of the API: what `bellrock jobs`, `show`, `run` and `demo` ask the server with."""
+
+import http.client
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+from bellrock.errors import ApiError, Unavailable
+
+# A server sends no more than a page at a time; a bound all the same, since what answers may not be ours.
+ANSWER_BYTES_MAX = 64 << 20
+# A proxy of the environment has no business between this machine and itself.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Client:
+    """Calls to one server at `url` (http://127.0.0.1:8425). Times out after `timeout_s`.
+
+    Raises Unavailable where nothing answers, ApiError where the server answers with an error."""
+
+    def __init__(self, url: str, timeout_s: float = 15.0) -> None:
+        self.url = url.rstrip("/")
+        self.timeout_s = timeout_s
+
+    def get(self, path: str, **query: Any) -> Any:
+        """GET `path` and decode its JSON. Query values that are None are left out."""
+        given = urllib.parse.urlencode({key: value for key, value in query.items() if value is not None})
+        address = f"{self.url}{path}" + (f"?{given}" if given else "")
+        request = urllib.request.Request(address, headers={"Accept": "application/json"})
+        try:
+            with _opener.open(request, timeout=self.timeout_s) as answer:
+                body = answer.read(ANSWER_BYTES_MAX + 1)
+        except urllib.error.HTTPError as error:
+            raise _api_error(address, error) from error
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise Unavailable(f"no answer from {self.url}: {reason}", "start a server with `bellrock server`") from error
+        if len(body) > ANSWER_BYTES_MAX:
+            raise ApiError(f"{address}: answer of over {ANSWER_BYTES_MAX} bytes", "ask for less with --limit")
+        try:
+            return json.loads(body)
+        except ValueError as error:
+            raise ApiError(f"{address}: the answer is not JSON", f"is that address Bellrock's? look with `curl {address}`") from error
+
+    def healthy(self) -> bool:
+        """Whether the server says that it is well."""
+        try:
+            self.get("/healthz")
+        except (Unavailable, ApiError):
+            return False
+        return True
+
+    def jobs(self, *, search: str | None = None, state: str | None = None, sort: str = "-start", limit: int = 50, cursor: str | None = None) -> dict[str, Any]:
+        """One page of jobs: {"jobs": [...], "total", "next_cursor"}."""
+        return self.get("/api/v1/jobs", search=search, state=state, sort=sort, limit=limit, cursor=cursor)
+
+    def every_job(self, *, search: str | None = None, state: str | None = None, limit: int, page: int = 200) -> Iterator[dict[str, Any]]:
+        """Jobs, newest first, over as many pages as `limit` jobs take."""
+        cursor, left = None, limit
+        while left > 0:
+            answer = self.jobs(search=search, state=state, limit=min(left, page), cursor=cursor)
+            yield from answer["jobs"][:left]
+            left -= len(answer["jobs"])
+            cursor = answer.get("next_cursor")
+            if cursor is None or not answer["jobs"]:
+                return
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """{"job": …, "profile": …}. Raises ApiError with status 404 for an unknown job."""
+        return self.get(f"/api/v1/jobs/{_quoted(job_id)}")
+
+    def series(self, job_id: str, *, points: int = 600, from_ns: int | None = None, to_ns: int | None = None) -> dict[str, Any]:
+        """The job's traffic over time, in at most `points` bins."""
+        return self.get(f"/api/v1/jobs/{_quoted(job_id)}/series", points=points, from_ns=from_ns, to_ns=to_ns)
+
+    def files(self, job_id: str, *, sort: str = "-bytes", limit: int = 100) -> dict[str, Any]:
+        """The job's files: {"files": [...], "total", "next_cursor"}."""
+        return self.get(f"/api/v1/jobs/{_quoted(job_id)}/files", sort=sort, limit=limit)
+
+    def processes(self, job_id: str, *, sort: str | None = None, limit: int = 100) -> dict[str, Any]:
+        """The job's processes: {"processes": [...], "total", "next_cursor"}."""
+        return self.get(f"/api/v1/jobs/{_quoted(job_id)}/processes", sort=sort, limit=limit)
+
+    def status(self) -> dict[str, Any]:
+        """The server's own state: records, agents, ingest."""
+        return self.get("/api/v1/status")
+
+    def page(self, job_id: str) -> str:
+        """The address of the job's page."""
+        return f"{self.url}/jobs/{_quoted(job_id)}"
+
+
+def _quoted(job_id: str) -> str:
+    return urllib.parse.quote(job_id, safe="")
+
+
+def _api_error(address: str, error: urllib.error.HTTPError) -> ApiError:
+    """The API's own message where it sent one, else what HTTP said."""
+    try:
+        said = json.loads(error.read(1 << 20))["error"]
+        return ApiError(str(said["message"]), str(said.get("hint") or ""), status=error.code, code=str(said.get("code", "")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, http.client.HTTPException):
+        return ApiError(f"{address}: HTTP {error.code} {error.reason}", "see the server's messages", status=error.code)

@@ -1,0 +1,121 @@
+"""The server's settings: server.toml, each setting documented in server.sample.toml beside this file."""
+
+import dataclasses
+import ipaddress
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bellrock.errors import UsageError
+
+SAMPLE = Path(__file__).with_name("server.sample.toml")
+
+
+@dataclass(frozen=True)
+class Http:
+    """Pages and API."""
+
+    host: str = "127.0.0.1"
+    port: int = 8425
+    threads: int = 8
+
+
+@dataclass(frozen=True)
+class Ingest:
+    """Where agents deliver records."""
+
+    host: str = "127.0.0.1"
+    port: int = 5044
+
+
+@dataclass(frozen=True)
+class Agent:
+    """The agent of this machine, run as the server's child."""
+
+    run: bool = True
+    spool_mib: int = 1024
+    drain_s: int = 20
+
+
+@dataclass(frozen=True)
+class Config:
+    """All settings. `explicit` holds those that were set ("http.port"), for where a default may give way and a wish may not."""
+
+    http: Http = field(default_factory=Http)
+    ingest: Ingest = field(default_factory=Ingest)
+    agent: Agent = field(default_factory=Agent)
+    explicit: frozenset[str] = frozenset()
+
+
+SECTIONS: dict[str, type] = {"http": Http, "ingest": Ingest, "agent": Agent}
+_AT_LEAST = {"http.port": 0, "ingest.port": 0, "http.threads": 1, "agent.spool_mib": 1, "agent.drain_s": 1}
+_AT_MOST = {"http.port": 65535, "ingest.port": 65535, "http.threads": 256, "agent.spool_mib": 1 << 20, "agent.drain_s": 600}
+
+
+def load(path: Path | None, state: Path, overrides: dict[str, Any] | None = None) -> Config:
+    """Settings from `path` (default: server.toml in the state directory, where there is one), then `overrides`
+    ({"http.port": 8000}; None: not given).
+
+    Raises UsageError for a file that cannot be read, an unknown key, a wrong type, and a host that is not loopback."""
+    table: dict[str, Any] = {}
+    where = path or state / "server.toml"
+    if path is not None or where.exists():
+        try:
+            table = tomllib.loads(where.read_text())
+        except OSError as error:
+            raise UsageError(f"{where}: cannot be read: {error.strerror}", "`bellrock server --sample-config` prints one to start from") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{where}: not TOML: {error}", "`bellrock server --sample-config` prints one to start from") from error
+    return parse(table, str(where), overrides)
+
+
+def parse(table: dict[str, Any], where: str, overrides: dict[str, Any] | None = None) -> Config:
+    """Settings from a parsed TOML table; `where` names it in errors. Raises UsageError."""
+    given: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+    for section, values in table.items():
+        if section not in SECTIONS:
+            raise UsageError(f"{where}: unknown section [{section}]", f"known: {', '.join(f'[{s}]' for s in SECTIONS)}")
+        if not isinstance(values, dict):
+            raise UsageError(f"{where}: {section} is a section", f"write [{section}] on a line of its own, and its settings below")
+        known = {f.name: f for f in dataclasses.fields(SECTIONS[section])}
+        for key, value in values.items():
+            if key not in known:
+                raise UsageError(f"{where}: unknown setting {key} in [{section}]", f"known: {', '.join(known)}")
+            given[section][key] = value
+    for name, value in (overrides or {}).items():
+        if value is not None:
+            section, key = name.split(".")
+            given[section][key] = value
+    for section, values in given.items():
+        for key, value in values.items():
+            _check(f"{section}.{key}", value, getattr(SECTIONS[section](), key), where)
+    explicit = frozenset(f"{section}.{key}" for section, values in given.items() for key in values)
+    return Config(Http(**given["http"]), Ingest(**given["ingest"]), Agent(**given["agent"]), explicit)
+
+
+def _check(name: str, value: Any, default: Any, where: str) -> None:
+    if type(value) is not type(default):
+        raise UsageError(f"{where}: {name} = {value!r} is not of type {type(default).__name__}", f"its default is {default!r}")
+    if name in _AT_LEAST and not _AT_LEAST[name] <= value <= _AT_MOST[name]:
+        raise UsageError(f"{where}: {name} = {value} is out of range", f"take {_AT_LEAST[name]} to {_AT_MOST[name]}")
+    if name.endswith(".host") and not is_loopback(value):
+        raise UsageError(
+            f"{where}: {name} = {value!r} is not a loopback address, and Bellrock has neither accounts nor TLS yet",
+            "keep 127.0.0.1; from another machine use `ssh -L 8425:127.0.0.1:8425 HOST`",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` is an IPv4 loopback address or "localhost". Other names are not resolved: what they mean may change."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.IPv4Address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def sample() -> str:
+    """The commented sample configuration."""
+    return SAMPLE.read_text()

@@ -1,0 +1,42 @@
+"""What can go wrong for a user: what, where, and what to do next. `cli` turns these into an exit code, never a traceback."""
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_UNAVAILABLE = 3
+
+
+class BellrockError(Exception):
+    """An error for a person. `what` says what failed and where, `hint` which command or step comes next."""
+
+    exit_code = EXIT_FAILED
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.hint}" if self.hint else self.what
+
+
+class UsageError(BellrockError):
+    """The command line or the configuration is wrong."""
+
+    exit_code = EXIT_USAGE
+
+
+class Unavailable(BellrockError):
+    """No server answers, or one could not be started."""
+
+    exit_code = EXIT_UNAVAILABLE
+
+
+class ApiError(BellrockError):
+    """The server answered with an error. `status` is HTTP's, `code` the API's own word."""
+
+    def __init__(self, what: str, hint: str = "", *, status: int = 0, code: str = "") -> None:
+        super().__init__(what, hint)
+        self.status = status
+        self.code = code
+        if status >= 500:
+            self.exit_code = EXIT_UNAVAILABLE

@@ -1,0 +1,76 @@
+"""Job event files: how a launch tells the agent that it began and ended. docs/architecture.md has the format."""
+
+import json
+import os
+import pwd
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bellrock import ids
+
+COMMAND_LENGTH_MAX = 4096
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One `bellrock run`. `launch` is unique; several launches may share `job`."""
+
+    job: str
+    launch: str
+    cluster: str | None
+    program: str
+    command: str
+    user: str
+
+
+def new_launch(job: str, argv: Sequence[str]) -> Launch:
+    """A launch of `argv` in `job`, by this user, now."""
+    command = shlex.join(argv)
+    return Launch(
+        job=job,
+        launch=ids.short_id(9),
+        cluster=os.environ.get("SLURM_CLUSTER_NAME") or None,
+        program=os.path.basename(argv[0]) or argv[0],
+        command=command if len(command) <= COMMAND_LENGTH_MAX else command[: COMMAND_LENGTH_MAX - 1] + "…",
+        user=user_name(),
+    )
+
+
+def user_name() -> str:
+    """The login name of this process's uid, or the number where it has none (containers)."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def write_event(folder: Path, launch: Launch, event: str, exit_code: int | None = None, time_ns: int | None = None) -> Path:
+    """Leave a "start" or "end" for the agent in <rings>/<uid>; returns the file. Raises OSError.
+
+    The file appears whole, by a rename: the agent never sees half of it. `time_ns` defaults to now (UTC)."""
+    body = {
+        "event": event,
+        "job": launch.job,
+        "launch": launch.launch,
+        "cluster": launch.cluster,
+        "program": launch.program,
+        "command": launch.command,
+        "user": launch.user,
+        "time": time.time_ns() if time_ns is None else time_ns,
+        "exit_code": exit_code,
+    }
+    # The names sort as the events happened.
+    path = folder / f"{launch.launch}.{'1' if event == 'start' else '2'}-{event}.job"
+    temporary = path.with_suffix(".tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "w") as file:
+            json.dump(body, file)
+        os.rename(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return path

@@ -1,0 +1,93 @@
+"""Where things lie: what was built, the state, the rings.
+
+Every place can be moved by a variable of the environment: BELLROCK_BUILD, BELLROCK_STATE, BELLROCK_RINGS.
+"""
+
+import json
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bellrock.errors import BellrockError
+
+PRELOAD = "libbellrock.so"
+AGENT = "bellrock-agent"
+
+
+def build_dir() -> Path:
+    """The folder of what `make build` leaves: $BELLROCK_BUILD, else build/ beside this package."""
+    named = os.environ.get("BELLROCK_BUILD")
+    return Path(named) if named else Path(__file__).resolve().parent.parent / "build"
+
+
+def artefact(name: str) -> Path:
+    """Absolute path of a built file. Raises BellrockError when it is not there."""
+    path = build_dir().absolute() / name
+    if not path.is_file():
+        raise BellrockError(f"{path} is missing", "run `make build` in the source tree, or set BELLROCK_BUILD to where it was built")
+    return path
+
+
+def state_dir() -> Path:
+    """The state's place, not made yet: $BELLROCK_STATE, else $XDG_DATA_HOME/bellrock, else ~/.local/share/bellrock."""
+    named = os.environ.get("BELLROCK_STATE")
+    if named:
+        return Path(named).absolute()
+    base = os.environ.get("XDG_DATA_HOME")
+    # The base directory specification: a relative path there is to be ignored.
+    return (Path(base) if base and os.path.isabs(base) else Path.home() / ".local" / "share") / "bellrock"
+
+
+def rings_dir() -> Path:
+    """The rings' place, not made yet: $BELLROCK_RINGS, else /dev/shm/bellrock-UID."""
+    named = os.environ.get("BELLROCK_RINGS")
+    return Path(named).absolute() if named else Path(f"/dev/shm/bellrock-{os.getuid()}")
+
+
+def private_dir(path: Path) -> Path:
+    """Make `path` a directory of this user's alone (0700), or check that it is one. Raises BellrockError."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+    except OSError as error:
+        raise BellrockError(f"{path}: cannot be made: {error.strerror}", "set BELLROCK_STATE or BELLROCK_RINGS to a place you may write") from error
+    # On /dev/shm anyone may have made that name first: what is not ours is not trusted, and a symlink is not followed.
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise BellrockError(f"{path} is not a directory of yours (owner {found.st_uid})", f"look with `ls -ld {path}`, and remove or rename it")
+    if found.st_mode & 0o077:
+        path.chmod(0o700)
+    return path
+
+
+def user_rings() -> Path:
+    """<rings>/<uid>, made 0700 where it is missing. A shared <rings> (a site's agent) may belong to another user."""
+    rings = rings_dir()
+    if not rings.is_dir() or rings.is_symlink():
+        private_dir(rings)
+    return private_dir(rings / str(os.getuid()))
+
+
+def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write a file so that a reader sees all of it or the one before, and a crash leaves no half of it."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a small state file; None where there is none, or none that can be read as one."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

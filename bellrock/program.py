@@ -1,0 +1,88 @@
+"""Starting a program and being its stand-in: signals go through to it, and its exit code is ours."""
+
+import errno
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+# What is passed on to the program. Stops and window changes are the terminal's, which tells the whole group.
+FORWARDED = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2})
+WAITED = FORWARDED | {signal.SIGCHLD}
+# si_code of a signal that the kernel sent, such as the terminal's on Ctrl-C: the program in our group got its own.
+SI_KERNEL = 128
+
+
+class CannotStart(Exception):
+    """The program could not be executed. `exit_code` is the shells' (127 not found, 126 otherwise)."""
+
+    def __init__(self, program: str, error: OSError) -> None:
+        super().__init__(f"{program}: {os.strerror(error.errno) if error.errno else error}")
+        self.exit_code = NOT_FOUND if error.errno in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended: `exit_code` as a shell has it (128 + n for signal n), and the signals that came meanwhile."""
+
+    exit_code: int
+    signals: tuple[int, ...] = ()
+
+
+@contextmanager
+def signals_held() -> Iterator[set[int]]:
+    """Hold the signals of `WAITED` back, here and in every thread begun inside; gives the mask before.
+
+    Must be entered by the main thread before others begin, so that none of them takes the signal."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, WAITED)
+    # Where our parent ignores SIGCHLD, children would vanish before their exit code is read.
+    chld = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        yield before
+    finally:
+        signal.signal(signal.SIGCHLD, chld)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def spawn(argv: Sequence[str], environ: Mapping[str, str], mask: set[int], output: str | None = None) -> int:
+    """Start `argv` (found along $PATH) and return its pid. `mask` is its signal mask; `output`, if given, the file that
+    takes its standard output. Everything else is inherited. Raises CannotStart."""
+    actions = [(os.POSIX_SPAWN_OPEN, 1, output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)] if output else []
+    # Python ignores these two; the program begins with what every program begins with.
+    keep = {"file_actions": actions, "setsigmask": mask, "setsigdef": [signal.SIGPIPE, signal.SIGXFSZ]}
+    try:
+        try:
+            return os.posix_spawnp(argv[0], list(argv), dict(environ), **keep)
+        except OSError as error:
+            if error.errno != errno.ENOEXEC:
+                raise
+            # A script without #! is the shell's, as it is for shells.
+            return os.posix_spawn("/bin/sh", ["/bin/sh", *argv], dict(environ), **keep)
+    except OSError as error:
+        raise CannotStart(argv[0], error) from error
+    except ValueError as error:
+        raise CannotStart(argv[0], OSError(errno.EINVAL, str(error))) from error
+
+
+def wait(pid: int) -> Ended:
+    """Wait for the child `pid`, passing signals on to it. Inside `signals_held` only."""
+    seen: list[int] = []
+    while True:
+        info = signal.sigwaitinfo(WAITED)
+        if info.si_signo == signal.SIGCHLD:
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                code = os.waitstatus_to_exitcode(status)
+                return Ended(code if code >= 0 else 128 - code, tuple(seen))
+            continue
+        seen.append(info.si_signo)
+        if info.si_code != SI_KERNEL:
+            os.kill(pid, info.si_signo)
+
+
+def pause(seconds: float) -> bool:
+    """Wait inside `signals_held`; True at once when one asks to end (SIGINT, SIGTERM, SIGHUP)."""
+    return signal.sigtimedwait({signal.SIGINT, signal.SIGTERM, signal.SIGHUP}, seconds) is not None

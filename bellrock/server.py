@@ -1,0 +1,156 @@
+"""The embedded server: one process with store, job database, ingest, API and pages, and one agent beside it.
+
+This is the only file that wires. The state directory holds records.duckdb, jobs.db, spool/, agent.toml, agent.log,
+lock (held while a server owns the state) and server.json (where the server is, for every other command).
+"""
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bellrock import __version__, paths, ports
+from bellrock.agent import AgentChild, agent_toml
+from bellrock.config import Config
+from bellrock.state import StateLock, Where, where
+
+log = logging.getLogger(__name__)
+
+
+class HttpServer:
+    """waitress in a thread of its own. `port` must be free."""
+
+    def __init__(self, app: Any, host: str, port: int, threads: int) -> None:
+        import waitress.server
+
+        self._server = waitress.server.create_server(app, host=host, port=port, threads=threads, ident="bellrock", clear_untrusted_proxy_headers=True)
+        self._thread = threading.Thread(target=self._server.run, name="pages", daemon=True)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more requests, and let those that run end."""
+        self._server.close()
+        self._server.task_dispatcher.shutdown()
+
+
+class Server:
+    """start() brings everything up or nothing, stop() ends it in the order in which nothing is lost. One use.
+
+    `kind` is the command that runs it, for those that find it. Everything here is owned by the thread that calls
+    start and stop; the parts' own threads only read."""
+
+    def __init__(self, config: Config, state: Path, kind: str = "server") -> None:
+        self.config = config
+        self.state = state
+        self.kind = kind
+        self.url = ""
+        self.ingest_port = 0
+        self.started_ns = 0
+        self._lock = StateLock(state)
+        self._agent: AgentChild | None = None
+        self._ingest: Any = None
+        # What stop() closes after the agent, in this order.
+        self._closing: list[tuple[str, Callable[[], Any]]] = []
+
+    def start(self) -> None:
+        """Raises Unavailable when the state belongs to another server or a wished port is taken, BellrockError when a
+        part is missing."""
+        paths.private_dir(self.state)
+        self._lock.acquire()
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        self.started_ns = time.time_ns()
+        config = self.config
+        # A killed server's ports are taken again where they are free: open pages and waiting agents find it there.
+        before = where(self.state)
+        if before is not None and before.kind != self.kind:
+            before = None
+        http_host, ingest_host = _address(config.http.host), _address(config.ingest.host)
+        self.ingest_port = ports.pick_port(ingest_host, config.ingest, "ingest.port" in config.explicit, before and before.ingest_port)
+        if config.agent.run:
+            # First of all, so that programs under watch find their rings emptied while the slower parts come up.
+            self._agent = self._make_agent(ingest_host)
+            self._agent.start()
+
+        # Imported here: they take most of a second, which neither the agent nor `bellrock --help` waits for.
+        from jobdb.repository import JobDB
+        from pipeline.ingest import Ingest
+        from pipeline.store.duckdb import DuckDBStore
+        from webapp.api import create_app
+
+        store = DuckDBStore(self.state / "records.duckdb")
+        self._closing.insert(0, ("the store", store.close))
+        jobdb = JobDB(f"sqlite:///{self.state / 'jobs.db'}")
+        self._closing.insert(0, ("the job database", jobdb.close))
+        self._ingest = Ingest(store, jobdb.apply_event, ingest_host, self.ingest_port)
+        self._ingest.start()
+        self._closing.insert(0, ("ingest", self._ingest.stop))
+        app = create_app({}, store=store, jobdb=jobdb, status=self.status)
+        http_port = ports.pick_port(http_host, config.http, "http.port" in config.explicit, before and ports.of_url(before.url))
+        pages = HttpServer(app, http_host, http_port, config.http.threads)
+        pages.start()
+        self._closing.insert(0, ("pages", pages.stop))
+        self.url = f"http://{http_host}:{http_port}"
+        told = Where(self.url, ingest_host, self.ingest_port, os.getpid(), self.kind, self.started_ns)
+        paths.write_atomically(self.state / "server.json", json.dumps(told.__dict__))
+
+    def _make_agent(self, ingest_host: str) -> AgentChild:
+        configuration = self.state / "agent.toml"
+        spool = paths.private_dir(self.state / "spool")
+        paths.user_rings()
+        paths.write_atomically(configuration, agent_toml(paths.rings_dir(), spool, ingest_host, self.ingest_port, self.config.agent))
+        return AgentChild(paths.artefact(paths.AGENT), configuration, self.state)
+
+    def status(self) -> dict[str, Any]:
+        """What the API's status page shows of this process, beside what the store says."""
+        agent = self._agent
+        return {
+            "version": __version__,
+            "started_ns": self.started_ns,
+            "pid": os.getpid(),
+            "url": self.url,
+            "agent": {"pid": agent.pid, "restarts": agent.restarts} if agent else None,
+            "ingest": self._ingest.status() if self._ingest else None,
+        }
+
+    def stop(self) -> None:
+        """Let the agent deliver, then close pages, ingest and stores. What fails is told and does not keep the rest."""
+        if self._agent is not None and not self._agent.stop(self.config.agent.drain_s):
+            log.warning("the agent did not deliver within %d s; what it holds waits for the next server", self.config.agent.drain_s)
+        for name, close in self._closing:
+            try:
+                close()
+            except Exception:
+                log.exception("closing %s failed", name)
+        self._closing = []
+        found = where(self.state)
+        if found is not None and found.pid == os.getpid():
+            (self.state / "server.json").unlink(missing_ok=True)
+        self._lock.release()
+
+
+def _address(host: str) -> str:
+    return "127.0.0.1" if host == "localhost" else host
+
+
+def serve(config: Config, state: Path, stop: threading.Event, ready: Callable[[Server], None]) -> None:
+    """Run a server until `stop` is set; `ready` is called once it answers. Raises as Server.start does."""
+    server = Server(config, state)
+    server.start()
+    try:
+        ready(server)
+        stop.wait()
+    finally:
+        server.stop()
