@@ -1,0 +1,151 @@
+// A stand-in for the server while working on the pages: `node dev/mock.mjs [PORT] [empty]` serves made-up jobs under
+// /api/v1 and the built pages under /. `BELLROCK_URL=http://127.0.0.1:PORT npm run dev` uses it. Not part of the product.
+import { createReadStream, existsSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import { extname, join, normalize } from "node:path";
+
+const port = Number(process.argv[2] ?? 8499);
+const isEmpty = process.argv[3] === "empty";
+const maxPoints = Number(process.env.MOCK_POINTS ?? 5000);
+const dist = new URL("../dist/", import.meta.url).pathname;
+const started = Date.now();
+const GIB = 1024 ** 3;
+const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
+
+const noise = (seed) => {
+  const x = Math.sin(seed * 127.1 + 311.7) * 43758.5453;
+  return x - Math.floor(x);
+};
+const PROGRAMS = ["patterns", "fio", "dd", "python3", "cp", "lammps", "wrf.exe", "gromacs"];
+const MODES = ["N-N", "N-1", "N-M", "1-1", null];
+
+function job(index) {
+  const running = index === 0;
+  const state = running ? "running" : index % 11 === 5 ? "failed" : "completed";
+  const start = running ? started - 40_000 : started - index * 613_000;
+  const runtime = running ? (Date.now() - start) / 1000 : 20 + noise(index) * 400;
+  const nodes = [1, 1, 4, 1, 16][index % 5];
+  const processes = nodes * [1, 8, 32][index % 3];
+  const volume = (running ? runtime / 60 : 1) * noise(index + 7) * 40 * GIB;
+  const program = PROGRAMS[index % PROGRAMS.length];
+  return {
+    job_id: `${4711 + 200 - index}`, cluster: "bell", user: ["ada", "grace", "linus"][index % 3], program,
+    command: `${program} --size 4G --block 1M --output /scratch/run${index}/out.dat`, state, settled: !running,
+    start_ns: start * 1e6, end_ns: running ? null : (start + runtime * 1000) * 1e6, exit_code: running ? null : state === "failed" ? 137 : 0,
+    runtime_s: runtime, node_names: Array.from({ length: nodes }, (_, n) => `n${String(n + 1).padStart(3, "0")}`), nodes, processes,
+    io_processes: Math.ceil(processes * 0.9), read_bytes: Math.round(volume * 0.4), write_bytes: Math.round(volume),
+    read_ops: Math.round((volume * 0.4) / 65536), write_ops: Math.round(volume / 1048576), metadata_ops: Math.round(noise(index + 3) * 90_000),
+    mdops_avg: noise(index) * 900, bandwidth_avg_read: volume / 50, bandwidth_avg_write: volume / 22, bandwidth_peak_read: volume / 30,
+    bandwidth_peak_write: volume / 12, iops_avg: volume / 1e6, io_mode_read: MODES[(index + 4) % 5], io_mode_write: MODES[index % 5],
+    files: Math.round(1 + noise(index) * 800), phases: 4,
+  };
+}
+const JOBS = isEmpty ? [] : Array.from({ length: 137 }, (_, index) => index);
+const field = { start: "start_ns", runtime: "runtime_s" };
+
+function page(rows, query, defaultSort) {
+  const sort = query.get("sort") ?? defaultSort;
+  const key = field[sort.replace("-", "")] ?? sort.replace("-", "");
+  const value = (row) => (key === "bytes" ? row.read_bytes + row.write_bytes : row[key]);
+  const sorted = [...rows].sort((a, b) => (value(a) > value(b) ? 1 : value(a) < value(b) ? -1 : 0) * (sort.startsWith("-") ? -1 : 1));
+  const offset = Number(query.get("cursor") ?? 0);
+  const limit = Number(query.get("limit") ?? 50);
+  return { rows: sorted.slice(offset, offset + limit), total: rows.length, next_cursor: offset + limit < rows.length ? String(offset + limit) : null };
+}
+
+function series(one, query) {
+  const from = Number(query.get("from_ns") ?? one.start_ns) / 1e9;
+  const to = Number(query.get("to_ns") ?? one.end_ns ?? Date.now() * 1e6) / 1e9;
+  const most = Math.min(maxPoints, maxPoints > 5000 ? maxPoints : Number(query.get("points") ?? 600));
+  const step = [0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60].find((s) => (to - from) / s <= most && (s >= 1 || to - from < 60)) ?? 60;
+  const size = maxPoints > 5000 ? (to - from) / maxPoints : step;
+  const first = Math.floor(from / size) * size;
+  const bins = Math.min(most, Math.ceil((to - first) / size));
+  const t = Array.from({ length: bins }, (_, index) => first + index * size);
+  const scale = query.get("process") ? 1 / one.processes : 1;
+  const rate = (top, seed, duty) => t.map((at) => {
+    const since = at - one.start_ns / 1e9;
+    if (since < -size || (one.end_ns && at > one.end_ns / 1e9)) return null;
+    if (since > 12 && since < 15) return null;
+    return since % 26 < duty ? scale * top * (0.55 + 0.45 * noise(Math.floor(at * 10) + seed)) : since % 26 < duty + 2 ? 0 : 0;
+  });
+  return {
+    from_ns: first * 1e9, to_ns: (first + bins * size) * 1e9, step_s: size, t_ns: t.map((at) => at * 1e9),
+    read_bytes_per_s: rate(1.3 * GIB, 1, 6), write_bytes_per_s: rate(2.1 * GIB, 2, 14), read_ops_per_s: rate(21_000, 3, 6),
+    write_ops_per_s: rate(2200, 4, 14), metadata_ops_per_s: rate(480, 5, 3),
+  };
+}
+
+function profile(one) {
+  const ends = one.end_ns ?? Date.now() * 1e6;
+  const phase_list = Array.from({ length: Math.ceil((ends - one.start_ns) / 26e9) }, (_, index) => ({
+    start_ns: one.start_ns + index * 26e9, end_ns: Math.min(ends, one.start_ns + (index * 26 + 14) * 1e9), read_bytes: 7 * GIB,
+    write_bytes: 28 * GIB, metadata_ops: 1400, io_mode_read: "N-1", io_mode_write: "N-N",
+  }));
+  const op = (name, count, bytes, errors, busy_s, slowest_s) => ({ op: name, count, bytes, errors, busy_s, slowest_s });
+  return {
+    ...one, phases: phase_list.length, errors: 12, mapped_bytes: 3 * 1024 ** 2, folded_ops: 18_211, io_nodes: one.nodes,
+    slowest_op: { op: "write", seconds: 1.284, file: "/scratch/run/out.dat" }, phase_list, granularity: "process",
+    operations: [op("read", one.read_ops, one.read_bytes, 0, 12.4, 0.2), op("write", one.write_ops, one.write_bytes, 0, 44.1, 1.284),
+      op("open", 8123, 0, 12, 0.81, 0.013), op("close", 8111, 0, 0, 0.2, 0.001), op("stat", 40_112, 0, 0, 0.4, 0.0002), op("sync", 8, 0, 0, 2.1, 0.9)],
+    request_sizes: [{ from_bytes: 0, to_bytes: 0, read_ops: 300, write_ops: 0, read_bytes: 0, write_bytes: 0 },
+      ...[6, 9, 12, 13, 16, 20].map((p, index) => ({ from_bytes: 2 ** p, to_bytes: 2 ** (p + 1) - 1, read_ops: 1000 * (index + 1) ** 2, write_ops: 700 * (9 - index),
+        read_bytes: 1000 * (index + 1) ** 2 * 2 ** p, write_bytes: 700 * (9 - index) * 2 ** p }))],
+  };
+}
+
+const traffic = (seed, one, parts) => ({
+  read_bytes: Math.round((one.read_bytes / parts) * (0.5 + noise(seed))), write_bytes: Math.round((one.write_bytes / parts) * (0.5 + noise(seed + 1))),
+  read_ops: Math.round(one.read_ops / parts), write_ops: Math.round(one.write_ops / parts), metadata_ops: Math.round(one.metadata_ops / parts),
+  errors: seed % 9 === 4 ? 3 : 0, first_ns: one.start_ns + seed * 1e7, last_ns: one.end_ns ?? Date.now() * 1e6,
+});
+
+function answer(path, query) {
+  const parts = path.split("/").slice(3).map(decodeURIComponent);
+  if (parts[0] === "status") {
+    const agents = ["n001", "n002", "n003"].map((node, index) => ({
+      node, boot: `9f3c27b1a0d4e${index}55`, seq: 8812 + index * 71, last_seen_ns: (Date.now() - [900, 2400, 95_000][index]) * 1e6,
+      values: { seen: 19_991_231, merged: 19_982_000, sent: 9231, acknowledged: 9231, lost: index === 1 ? 42 : 0, spool_bytes: 123_456 },
+    }));
+    return { version: "0.1.0", started_ns: (started - 3_600_000) * 1e6, records: { run: 812_331, sample: 4412, job: 274 }, dead_letters: 0,
+      agents: isEmpty ? [] : agents, ingest: { connections: 3, events: 817_017 } };
+  }
+  const all = JOBS.map(job);
+  if (parts.length === 1) {
+    const text = (query.get("search") ?? "").toLowerCase();
+    const state = query.get("state");
+    const hits = all.filter((one) => `${one.job_id} ${one.user} ${one.program}`.includes(text) && (!state || one.state === state));
+    const { rows, ...rest } = page(hits, query, "-start");
+    return { jobs: rows, ...rest };
+  }
+  const one = all.find((candidate) => candidate.job_id === parts[1]);
+  if (!one) return null;
+  if (parts[2] === undefined) return { job: one, profile: profile(one) };
+  if (parts[2] === "series") return series(one, query);
+  if (parts[2] === "nodes") return { nodes: one.node_names.map((node, n) => ({ node, processes: one.processes / one.nodes, files: 9, ...traffic(n, one, one.nodes) })) };
+  if (parts[2] === "processes") {
+    const rows = Array.from({ length: one.processes }, (_, n) => ({ node: one.node_names[n % one.nodes], process: `${22_000 + n}.${991_000 + n}`,
+      rank: one.program === "lammps" ? n : null, program: one.program, files: 4, ...traffic(n, one, one.processes) }));
+    const { rows: processes, ...rest } = page(rows, query, "-bytes");
+    return { processes, ...rest };
+  }
+  const names = Array.from({ length: one.files }, (_, n) => ({ file: `/scratch/project/climate/run-2025-11-21/member${n % 7}/restart/<b>chunk</b>.${String(n).padStart(5, "0")}.nc`,
+    file_id: n.toString(16), processes: 1 + (n % 4), mapped_bytes: n % 5 === 0 ? 1048576 : 0, ...traffic(n, one, one.files) }));
+  const { rows: files, ...rest } = page(names.filter((row) => row.file.includes(query.get("search") ?? "")), query, "-bytes");
+  return { files, ...rest };
+}
+
+createServer((request, response) => {
+  const url = new URL(request.url, "http://localhost");
+  response.setHeader("content-security-policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:");
+  if (url.pathname.startsWith("/api/")) {
+    const body = answer(url.pathname, url.searchParams);
+    response.writeHead(body ? 200 : 404, { "content-type": "application/json" });
+    response.end(JSON.stringify(body ?? { error: { code: "no_such_job", message: `no job at ${url.pathname}`, hint: "List them: bellrock jobs" } }));
+    return;
+  }
+  const wanted = join(dist, normalize(url.pathname));
+  const file = existsSync(wanted) && statSync(wanted).isFile() ? wanted : join(dist, "index.html");
+  response.writeHead(200, { "content-type": TYPES[extname(file)] ?? "application/octet-stream" });
+  createReadStream(file).pipe(response);
+}).listen(port, "127.0.0.1", () => console.log(`http://127.0.0.1:${port}/`));

@@ -1,0 +1,63 @@
+import { useEffect, useRef } from "react";
+import { useQueryClient } from "@tanstack/react-query";
+import { Link, useParams } from "react-router";
+import { ApiError } from "@/shared/api/client";
+import { isLive, jobIntervalMs } from "@/shared/live";
+import { Empty, ErrorNote, Loading } from "@/shared/ui/states";
+import { useJob } from "../api/get-job";
+import { FilesPanel } from "./files-panel";
+import { JobFigures } from "./job-figures";
+import { JobHeader } from "./job-header";
+import { JobNotes } from "./job-notes";
+import { OperationsPanel } from "./operations-panel";
+import { SeriesPanel } from "./series-panel";
+import { SizesPanel } from "./sizes-panel";
+import { TrafficPanel } from "./traffic-panel";
+
+export function JobPage() {
+  const { id = "" } = useParams();
+  const { data, error, dataUpdatedAt } = useJob(id);
+  const intervalMs = error && !data ? false : jobIntervalMs(data?.job, dataUpdatedAt);
+  useLastLook(id, isLive(data?.job));
+
+  if (!data && error) return <NoJob id={id} error={error} />;
+  if (!data) return <Loading what={`job ${id}`} />;
+  const { job, profile } = data;
+  return (
+    <>
+      <title>{`${job.program ?? "Job"} ${job.job_id} · Bellrock`}</title>
+      <JobHeader job={job} profile={profile} nowMs={dataUpdatedAt} />
+      {error && <ErrorNote error={error} stale />}
+      <JobNotes job={job} profile={profile} />
+      <JobFigures profile={profile} />
+      <SeriesPanel jobId={id} job={job} phases={profile.phase_list} intervalMs={intervalMs} />
+      <div className="columns">
+        <SizesPanel bins={profile.request_sizes} />
+        <OperationsPanel operations={profile.operations} />
+      </div>
+      <TrafficPanel jobId={id} intervalMs={intervalMs} />
+      <FilesPanel jobId={id} intervalMs={intervalMs} />
+    </>
+  );
+}
+
+/** When a job settles, everything is asked for once more: the last answers may be from before its last records. */
+function useLastLook(id: string, live: boolean) {
+  const client = useQueryClient();
+  const before = useRef({ id, live });
+  useEffect(() => {
+    if (before.current.id === id && before.current.live && !live) void client.invalidateQueries({ queryKey: ["job", id] });
+    before.current = { id, live };
+  }, [client, id, live]);
+}
+
+function NoJob({ id, error }: { id: string; error: unknown }) {
+  if (!(error instanceof ApiError) || error.status !== 404) return <ErrorNote error={error} />;
+  return (
+    <Empty title={`There is no job ${id}`}>
+      <title>No such job · Bellrock</title>
+      <p>{error.hint || "If it has only just begun, it will show up here by itself."}</p>
+      <p><Link to="/jobs">All jobs</Link></p>
+    </Empty>
+  );
+}

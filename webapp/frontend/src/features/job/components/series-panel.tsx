@@ -1,0 +1,118 @@
+import { useMemo } from "react";
+import type { Job } from "@/shared/api/types";
+import { Chart } from "@/shared/chart/chart";
+import { usePalette } from "@/shared/chart/palette";
+import { Segmented } from "@/shared/ui/controls";
+import { Empty, ErrorNote, Loading, Panel } from "@/shared/ui/states";
+import { formatDuration, formatTime } from "@/shared/units";
+import { choice, msToNs, nsToMs, useUrlState, zoomWindow } from "@/shared/url-state";
+import type { Phase } from "../api/get-job";
+import { useSeries } from "../api/get-series";
+import { PhaseTable } from "./phase-table";
+import { DIRECTIONS, SERIES_HEIGHT_PX, seriesOption, seriesSummary } from "./series-option";
+import { panned, zoomed } from "./zoom";
+
+interface SeriesPanelProps {
+  jobId: string;
+  job: Job;
+  phases: readonly Phase[];
+  intervalMs: number | false;
+}
+
+const DIRECTION_LABELS = { both: "Read and write", read: "Read", write: "Write" } as const;
+
+/** Bandwidth, IOPS and metadata operations over time. Dragging over a span zooms into it and asks for its finer series. */
+export function SeriesPanel({ jobId, job, phases, intervalMs }: SeriesPanelProps) {
+  const { params, change } = useUrlState();
+  const palette = usePalette();
+  const window = zoomWindow(params);
+  const direction = choice(params, "direction", DIRECTIONS);
+  const node = params.get("node");
+  const process = params.get("process");
+  const { data: series, error, isPlaceholderData } = useSeries(jobId, { window, node, process }, intervalMs);
+
+  const fromMs = window ? nsToMs(window.fromNs) : series ? nsToMs(series.from_ns) : 0;
+  const toMs = window ? nsToMs(window.toNs) : series ? nsToMs(series.to_ns) : 0;
+  const option = useMemo(
+    () => series && seriesOption({ series, fromMs, toMs, phases, direction, palette }),
+    [series, fromMs, toMs, phases, direction, palette],
+  );
+  const zoomTo = (span: [number, number] | null) =>
+    change({ from_ns: span && msToNs(span[0]), to_ns: span && msToNs(span[1]) }, { push: true });
+  const full: [number, number] = [nsToMs(job.start_ns), job.end_ns === null ? Math.max(toMs, nsToMs(job.start_ns)) : nsToMs(job.end_ns)];
+  const now: [number, number] = [fromMs, toMs];
+  const selected = process ?? node;
+
+  return (
+    <Panel
+      title="I/O over time" testId="series-panel"
+      controls={
+        <>
+          {selected && (
+            <span className="chip" data-testid="series-filter" data-value={selected}>
+              <span>only {process ? "process" : "node"} {selected}</span>
+              <button type="button" aria-label="Show the whole job" onClick={() => change({ node: null, process: null })}>×</button>
+            </span>
+          )}
+          <Segmented label="Direction" value={direction} testId="direction" onChange={(value) => change({ direction: value === "both" ? null : value })}
+            options={DIRECTIONS.map((value) => ({ value, label: DIRECTION_LABELS[value] }))} />
+          <div className="zoom-buttons" role="group" aria-label="Time range">
+            <ZoomButton label="Earlier" sign="←" disabled={!window} onClick={() => zoomTo(panned(now, full, -0.5))} />
+            <ZoomButton label="Zoom in" sign="+" disabled={!series} onClick={() => zoomTo(zoomed(now, full, 0.5))} testId="zoom-in" />
+            <ZoomButton label="Zoom out" sign="−" disabled={!window} onClick={() => zoomTo(zoomed(now, full, 2))} testId="zoom-out" />
+            <ZoomButton label="Later" sign="→" disabled={!window} onClick={() => zoomTo(panned(now, full, 0.5))} />
+            <button type="button" className="button" disabled={!window} onClick={() => zoomTo(null)} data-testid="zoom-reset">Reset zoom</button>
+          </div>
+        </>
+      }
+    >
+      {error && <div className="panel-body"><ErrorNote error={error} stale={series !== undefined} /></div>}
+      {!series && !error && <Loading what="the series" />}
+      {series && series.t_ns.length === 0 && <Empty title="No I/O in this span" />}
+      {series && option && series.t_ns.length > 0 && (
+        <div className="chart-area" aria-busy={isPlaceholderData} data-testid="series" data-from-ns={series.from_ns} data-to-ns={series.to_ns} data-step-s={series.step_s} data-bins={series.t_ns.length}>
+          <p className="chart-caption muted">
+            <span>{formatTime(fromMs * 1e6, toMs - fromMs < 10_000 ? 3 : 0)} to {formatTime(toMs * 1e6, toMs - fromMs < 10_000 ? 3 : 0)}</span>
+            <span>{formatDuration((toMs - fromMs) / 1000)} in steps of {formatDuration(series.step_s)}</span>
+            <span className="wide-only">{window ? "double click or Back zooms out" : "drag to zoom"}</span>
+            <Legend />
+          </p>
+          <Chart
+            option={option} heightPx={SERIES_HEIGHT_PX} label={seriesSummary(series, phases.length)} testId="series-chart"
+            onSpan={(from, to) => zoomTo([from, to])} onDoubleClick={() => window && zoomTo(null)}
+          />
+        </div>
+      )}
+      {phases.length > 0 && <PhaseTable phases={phases} onZoom={(phase) => zoomTo(phaseSpan(phase))} />}
+    </Panel>
+  );
+}
+
+/** A phase with a twentieth of its length on either side, so that its edges can be seen. */
+function phaseSpan(phase: Phase): [number, number] {
+  const margin = Math.max((phase.end_ns - phase.start_ns) / 20, 1e6);
+  return [(phase.start_ns - margin) / 1e6, (phase.end_ns + margin) / 1e6];
+}
+
+function Legend() {
+  return (
+    <span className="legend">
+      <span><i className="legend-dot legend-read" />read</span>
+      <span><i className="legend-dot legend-write" />write</span>
+      <span><i className="legend-dot legend-metadata" />metadata</span>
+      <span><i className="legend-dot legend-band" />phase</span>
+    </span>
+  );
+}
+
+interface ZoomButtonProps {
+  label: string;
+  sign: string;
+  disabled: boolean;
+  onClick: () => void;
+  testId?: string;
+}
+
+function ZoomButton({ label, sign, disabled, onClick, testId }: ZoomButtonProps) {
+  return <button type="button" className="button button-square" aria-label={label} title={label} disabled={disabled} onClick={onClick} data-testid={testId}>{sign}</button>;
+}

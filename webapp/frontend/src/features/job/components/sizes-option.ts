@@ -1,0 +1,71 @@
+import { decimalAxis, binaryAxis, largest } from "@/shared/chart/axis";
+import type { ChartOption } from "@/shared/chart/echarts";
+import type { Palette } from "@/shared/chart/palette";
+import { tooltipHtml } from "@/shared/chart/tooltip";
+import { formatBytes, formatCount, formatPlain } from "@/shared/units";
+import type { SizeBin } from "../api/get-job";
+
+export const SIZE_METRICS = ["ops", "bytes"] as const;
+export type SizeMetric = (typeof SIZE_METRICS)[number];
+
+/** A bin's lower edge, short: 0, 1 B, 4 KiB. */
+export function sizeLabel(bytes: number): string {
+  return bytes === 0 ? "0" : formatBytes(bytes).replace(/\.0+ /, " ");
+}
+
+/** The bins from the smallest to the largest that is used, the empty ones between them included. */
+export function withEmptyBins(bins: readonly SizeBin[]): SizeBin[] {
+  const sorted = [...bins].sort((left, right) => left.from_bytes - right.from_bytes);
+  const full: SizeBin[] = [];
+  for (const bin of sorted) {
+    let last = full.at(-1);
+    while (last && nextFrom(last.from_bytes) < bin.from_bytes) {
+      const from_bytes = nextFrom(last.from_bytes);
+      last = { from_bytes, to_bytes: nextFrom(from_bytes) - 1, read_ops: 0, write_ops: 0, read_bytes: 0, write_bytes: 0 };
+      full.push(last);
+    }
+    full.push(bin);
+  }
+  return full;
+}
+
+const nextFrom = (from: number) => (from === 0 ? 1 : from * 2);
+
+/** Requests by size: how many there were, or how many bytes they moved; read beside write. */
+export function sizesOption(bins: readonly SizeBin[], metric: SizeMetric, palette: Palette): ChartOption {
+  const full = withEmptyBins(bins);
+  const values = (direction: "read" | "write") => full.map((bin) => bin[`${direction}_${metric}`]);
+  const axis = (metric === "bytes" ? binaryAxis : decimalAxis)(largest(values("read"), values("write")));
+  const format = metric === "bytes" ? formatBytes : formatCount;
+  const bar = (direction: "read" | "write", label: string) => ({
+    id: direction, name: label, type: "bar" as const, data: values(direction), itemStyle: { color: palette[direction] },
+    barMaxWidth: 26, barGap: "8%", barMinHeight: 0, emphasis: { disabled: true },
+  });
+  return {
+    grid: { id: "grid", left: 70, right: 14, top: 14, bottom: 44 },
+    tooltip: {
+      trigger: "axis", confine: true, transitionDuration: 0, axisPointer: { type: "shadow", shadowStyle: { color: palette.band } },
+      backgroundColor: palette.panel, borderColor: palette.line, textStyle: { color: palette.text },
+      formatter: (hovered) => tooltip(full[(Array.isArray(hovered) ? hovered[0] : hovered)?.dataIndex ?? -1]),
+    },
+    xAxis: {
+      id: "x", type: "category", data: full.map((bin) => sizeLabel(bin.from_bytes)), name: "Request size (from)", nameLocation: "middle", nameGap: 27,
+      nameTextStyle: { color: palette.textMuted, fontSize: 11 }, axisLine: { lineStyle: { color: palette.line } }, axisTick: { show: false },
+      axisLabel: { color: palette.textMuted, fontSize: 11, hideOverlap: true },
+    },
+    yAxis: {
+      id: "y", type: "value", min: 0, ...axis, splitLine: { lineStyle: { color: palette.line } },
+      axisLabel: { color: palette.textMuted, fontSize: 11, formatter: format },
+    },
+    series: [bar("read", "Read"), bar("write", "Written")],
+  };
+}
+
+function tooltip(bin: SizeBin | undefined): string {
+  if (!bin) return "";
+  const title = bin.from_bytes === bin.to_bytes ? formatPlain(bin.from_bytes, "bytes") : `${sizeLabel(bin.from_bytes)} to ${sizeLabel(bin.to_bytes)}`;
+  return tooltipHtml(title, [
+    { colour: "var(--read)", label: "Reads", value: `${formatCount(bin.read_ops)}, ${formatBytes(bin.read_bytes)}` },
+    { colour: "var(--write)", label: "Writes", value: `${formatCount(bin.write_ops)}, ${formatBytes(bin.write_bytes)}` },
+  ]);
+}

@@ -1,0 +1,73 @@
+import type { Column } from "@/shared/ui/table";
+import { UNKNOWN, formatBytes, formatCount, formatPlain, formatTime } from "@/shared/units";
+import type { NodeRow } from "../api/get-nodes";
+import type { ProcessRow } from "../api/get-processes";
+import type { Traffic } from "../api/traffic";
+
+/** What a process is called in the URL and in the series' filter: NODE:PID.STARTTICKS. */
+export const processKey = (row: ProcessRow) => `${row.node}:${row.process}`;
+
+/** Short, for an axis: its rank, else its pid (and its node where there are several). */
+export function processLabel(row: ProcessRow, severalNodes: boolean): string {
+  if (row.rank !== null) return `rank ${row.rank}`;
+  const pid = row.process.split(".")[0] ?? row.process;
+  return severalNodes ? `${row.node}:${pid}` : pid;
+}
+
+function shareColumn<Row extends Traffic>(most: number): Column<Row> {
+  const width = (bytes: number) => ({ width: `${most > 0 ? (100 * bytes) / most : 0}%` });
+  return {
+    key: "share", header: "", wideOnly: true,
+    cell: (row) => (
+      <span className="share" aria-hidden="true">
+        <span className="share-read" style={width(row.read_bytes)} /><span className="share-write" style={width(row.write_bytes)} />
+      </span>
+    ),
+  };
+}
+
+function trafficColumns<Row extends Traffic>(): Column<Row>[] {
+  const bytes = (key: "read_bytes" | "write_bytes", header: string): Column<Row> => ({
+    key, header, sortKey: key, numeric: true, value: (row) => row[key], cell: (row) => formatBytes(row[key]), title: (row) => formatPlain(row[key], "bytes"),
+  });
+  const count = (key: "read_ops" | "write_ops" | "metadata_ops" | "errors" | "files", header: string): Column<Row> => ({
+    key, header, sortKey: key, numeric: true, value: (row) => row[key], title: (row) => formatPlain(row[key]),
+    cell: (row) => <span className={key === "errors" && row.errors > 0 ? "bad" : undefined}>{formatCount(row[key])}</span>,
+  });
+  return [
+    bytes("read_bytes", "Read"), bytes("write_bytes", "Written"), count("read_ops", "Reads"), count("write_ops", "Writes"),
+    count("metadata_ops", "Metadata"), count("files", "Files"), count("errors", "Errors"),
+    { key: "first_ns", header: "First", numeric: true, wideOnly: true, value: (row) => row.first_ns, cell: (row) => formatTime(row.first_ns) },
+    { key: "last_ns", header: "Last", numeric: true, wideOnly: true, value: (row) => row.last_ns, cell: (row) => formatTime(row.last_ns) },
+  ];
+}
+
+/** Only the first column picks with the keyboard; the whole row picks with the mouse. */
+export function processColumns(rows: readonly ProcessRow[], onPick: (row: ProcessRow) => void): Column<ProcessRow>[] {
+  return [
+    {
+      key: "process", header: "Process", value: (row) => processKey(row), title: (row) => processKey(row),
+      cell: (row) => <button type="button" className="link-button mono" onClick={() => onPick(row)}>{row.node}:{row.process.split(".")[0]}</button>,
+    },
+    { key: "rank", header: "Rank", sortKey: "rank", numeric: true, value: (row) => row.rank, cell: (row) => row.rank ?? UNKNOWN },
+    { key: "program", header: "Program", sortKey: "program", value: (row) => row.program, cell: (row) => row.program ?? UNKNOWN },
+    shareColumn(mostBytes(rows)),
+    ...trafficColumns<ProcessRow>(),
+  ];
+}
+
+export function nodeColumns(rows: readonly NodeRow[], onPick: (row: NodeRow) => void): Column<NodeRow>[] {
+  return [
+    {
+      key: "node", header: "Node", sortKey: "node", value: (row) => row.node,
+      cell: (row) => <button type="button" className="link-button" onClick={() => onPick(row)}>{row.node}</button>,
+    },
+    { key: "processes", header: "Processes", sortKey: "processes", numeric: true, value: (row) => row.processes, cell: (row) => formatCount(row.processes) },
+    shareColumn(mostBytes(rows)),
+    ...trafficColumns<NodeRow>(),
+  ];
+}
+
+function mostBytes(rows: readonly Traffic[]): number {
+  return rows.reduce((most, row) => Math.max(most, row.read_bytes + row.write_bytes), 0);
+}

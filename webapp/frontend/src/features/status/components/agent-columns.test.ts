@@ -1,0 +1,23 @@
+import { expect, it } from "vitest";
+import { agentsWithLosses, type AgentStatus, type ServerStatus } from "@/shared/api/status";
+import { agentColumns, isStale } from "./agent-columns";
+
+const nowMs = 1_763_720_000_000;
+const agent = (node: string, values: Record<string, number>, agoMs = 0): AgentStatus => ({ node, boot: "00", seq: 1, last_seen_ns: (nowMs - agoMs) * 1e6, values });
+
+it("shows the main counters in order, and then whatever else an agent counts", () => {
+  const keys = agentColumns([agent("a", { zeta: 1, lost: 0 }), agent("b", { alpha: 2, seen: 3 })], nowMs).map((column) => column.key);
+  expect(keys).toEqual(["node", "last_seen_ns", "seq", "seen", "merged", "sent", "acknowledged", "lost", "alpha", "zeta", "boot"]);
+});
+
+it("finds losses, on all nodes or on a job's", () => {
+  const status = { agents: [agent("a", { lost: 0 }), agent("b", { lost: 2 }), agent("c", {})] } as ServerStatus;
+  expect(agentsWithLosses(status).map((one) => one.node)).toEqual(["b"]);
+  expect(agentsWithLosses(status, ["a", "c"])).toEqual([]);
+  expect(agentsWithLosses(undefined)).toEqual([]);
+});
+
+it("an agent that was not heard of for a minute is marked", () => {
+  expect(isStale(agent("a", {}, 30_000), nowMs)).toBe(false);
+  expect(isStale(agent("a", {}, 90_000), nowMs)).toBe(true);
+});

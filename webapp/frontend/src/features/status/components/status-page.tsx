@@ -1,0 +1,70 @@
+import { agentsWithLosses, lostCount, useStatus, type AgentStatus } from "@/shared/api/status";
+import { Figure, Tile } from "@/shared/ui/figure";
+import { Empty, ErrorNote, Loading, Note, Panel } from "@/shared/ui/states";
+import { Table, sortRows } from "@/shared/ui/table";
+import { useUrlState } from "@/shared/url-state";
+import { formatCount, formatDuration, formatPlain, formatTime } from "@/shared/units";
+import { agentColumns } from "./agent-columns";
+
+const INTERVAL_MS = 2000;
+
+export function StatusPage() {
+  const { params, change } = useUrlState();
+  const { data: status, error, dataUpdatedAt: nowMs } = useStatus(INTERVAL_MS);
+  const sort = params.get("sort") ?? "node";
+  const columns = agentColumns(status?.agents ?? [], nowMs);
+  const losing = agentsWithLosses(status);
+
+  return (
+    <>
+      <title>Status · Bellrock</title>
+      <div className="page-head"><h1>Status</h1></div>
+      {error && <ErrorNote error={error} stale={status !== undefined} />}
+      {!status && !error && <Loading what="the status" />}
+      {status && (
+        <>
+          {losing.length > 0 && <LossNote agents={losing} />}
+          <dl className="tiles">
+            <Tile label="Server"><Figure name="version" value={status.version} text={status.version} /></Tile>
+            <Tile label="Up for" note={`since ${formatTime(status.started_ns)}`}>
+              <Figure name="started_ns" value={status.started_ns} unit="ns" text={formatDuration(Math.max(0, nowMs / 1000 - status.started_ns / 1e9))} />
+            </Tile>
+            {Object.entries(status.records).map(([kind, count]) => (
+              <Tile key={kind} label={`Records: ${kind}`}><Figure name={`records-${kind}`} value={count} text={formatCount(count)} /></Tile>
+            ))}
+            <Tile label="Dead letters" help="Records that were refused because they do not fit the schema" tone={status.dead_letters > 0 ? "bad" : undefined}
+              note={status.dead_letters > 0 ? "refused; see the server's log" : "none refused"}>
+              <Figure name="dead_letters" value={status.dead_letters} text={formatCount(status.dead_letters)} />
+            </Tile>
+            {ingestFigures(status.ingest).map(([name, value]) => (
+              <Tile key={name} label={`Ingest: ${name.replaceAll("_", " ")}`}><Figure name={`ingest-${name}`} value={value} text={formatCount(value)} /></Tile>
+            ))}
+          </dl>
+          <Panel title="Agents" testId="agents">
+            <Table
+              caption="Agents" columns={columns} rows={sortRows(status.agents, columns, sort)} rowKey={(agent) => `${agent.node} ${agent.boot}`}
+              sort={sort} onSort={(next) => change({ sort: next })}
+              rowProps={(agent) => ({ "data-testid": "agent-row", "data-node": agent.node, "data-boot": agent.boot })}
+              empty={<Empty title="No agent has reported yet"><p>An agent runs on every node: <code>bellrock-agent --help</code></p></Empty>}
+            />
+          </Panel>
+        </>
+      )}
+    </>
+  );
+}
+
+/** The numbers among what ingest says of itself. */
+function ingestFigures(ingest: Record<string, unknown> | null): [string, number][] {
+  return Object.entries(ingest ?? {}).filter((entry): entry is [string, number] => typeof entry[1] === "number");
+}
+
+function LossNote({ agents }: { agents: AgentStatus[] }) {
+  const lost = agents.reduce((sum, agent) => sum + lostCount(agent), 0);
+  return (
+    <Note tone="bad" testId="loss-note">
+      <strong>{formatPlain(lost)} records were lost</strong> on {agents.map((agent) => agent.node).join(", ")}. Figures of jobs on these nodes
+      may be too low. Give the agent a larger spool, or look at why it could not deliver.
+    </Note>
+  );
+}

@@ -1,0 +1,62 @@
+// The one way to the server: every call goes through `getJson`, every failure is an ApiError.
+
+const API_ROOT = "/api/v1";
+
+/** What went wrong, in the shape the server uses: what happened, and what to do next. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly hint: string;
+
+  constructor(status: number, code: string, message: string, hint: string) {
+    super(message);
+    this.name = "ApiError";
+    this.status = status;
+    this.code = code;
+    this.hint = hint;
+  }
+}
+
+export type QueryValue = string | number | null | undefined;
+
+/** `path` with its query; empty and absent values are left out. */
+export function apiUrl(path: string, query: Record<string, QueryValue> = {}): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== null && value !== undefined && value !== "") params.set(name, String(value));
+  }
+  const text = params.toString();
+  return `${API_ROOT}${path}${text ? `?${text}` : ""}`;
+}
+
+/** The server's error body as an ApiError; a body that is not in our shape (a proxy's page, say) is named as such. */
+export function errorFromBody(status: number, body: unknown, url: string): ApiError {
+  const error = (body as { error?: { code?: unknown; message?: unknown; hint?: unknown } } | null)?.error;
+  if (error && typeof error.message === "string") {
+    return new ApiError(status, String(error.code ?? status), error.message, typeof error.hint === "string" ? error.hint : "");
+  }
+  return new ApiError(status, "unexpected_answer", `${url} answered with HTTP ${status} and no explanation`,
+    "Look at the server's log: something between the browser and Bellrock may have answered.");
+}
+
+/** GET a JSON document. Throws ApiError; an aborted call throws the abort itself. */
+export async function getJson<T>(path: string, query?: Record<string, QueryValue>, signal?: AbortSignal): Promise<T> {
+  const url = apiUrl(path, query);
+  let response: Response;
+  try {
+    response = await fetch(url, { signal, headers: { accept: "application/json" } });
+  } catch (cause) {
+    if (signal?.aborted) throw cause;
+    throw new ApiError(0, "unreachable", "The Bellrock server does not answer",
+      "Check that it runs (bellrock server); this page goes on by itself once it is back.");
+  }
+  const text = await response.text();
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    throw errorFromBody(response.status, null, url);
+  }
+  if (!response.ok) throw errorFromBody(response.status, body, url);
+  return body as T;
+}

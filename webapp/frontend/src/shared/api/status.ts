@@ -1,0 +1,40 @@
+import { useQuery } from "@tanstack/react-query";
+import { getJson } from "./client";
+
+export interface AgentStatus {
+  node: string;
+  boot: string;
+  seq: number;
+  last_seen_ns: number | null;
+  /** Counters of the agent itself: seen, merged, sent, acknowledged, lost, … */
+  values: Record<string, number>;
+}
+
+export interface ServerStatus {
+  version: string;
+  started_ns: number;
+  records: Record<string, number>;
+  dead_letters: number;
+  agents: AgentStatus[];
+  ingest: Record<string, unknown> | null;
+}
+
+/** The server's and the agents' state; shared, because every page warns of lost records. */
+export function useStatus(intervalMs: number) {
+  return useQuery({
+    queryKey: ["status"],
+    queryFn: ({ signal }) => getJson<ServerStatus>("/status", {}, signal),
+    refetchInterval: intervalMs,
+  });
+}
+
+/** Agents that lost records, on any node or on the given ones. */
+export function agentsWithLosses(status: ServerStatus | undefined, nodes?: readonly string[]): AgentStatus[] {
+  return (status?.agents ?? []).filter(
+    (agent) => lostCount(agent) > 0 && (nodes === undefined || nodes.includes(agent.node)),
+  );
+}
+
+export function lostCount(agent: AgentStatus): number {
+  return agent.values.lost ?? 0;
+}
