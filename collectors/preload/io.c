@@ -8,26 +8,24 @@
 #include <sys/uio.h>
 #undef _FORTIFY_SOURCE
 
-/* The result of a call that moved `n` bytes (or failed) at the descriptor's own position. */
+/* Recording leaves errno alone (see `record`).
+ *
+ * The result of a call that moved `n` bytes (or failed) at the descriptor's own position. */
 static inline void moved(uint8_t op, int fd, struct descriptor *d, uint64_t start, ssize_t n)
 {
-    int error = errno;
     uint64_t end = now_ticks(), file = atomic_load_explicit(&d->file, memory_order_relaxed);
     struct position *p = position_of(d);
     uint64_t size = n > 0 ? (uint64_t)n : 0;
     uint64_t offset = size ? atomic_fetch_add_explicit(&p->offset, size, memory_order_relaxed)
                            : atomic_load_explicit(&p->offset, memory_order_relaxed);
-    record(op, fd, file, offset, size, start, end, n < 0 ? error : 0, p->flags);
-    errno = error;
+    record(op, fd, file, offset, size, start, end, RARE(n < 0) ? errno : 0, p->flags);
 }
 /* The same at a given offset. */
 static inline void moved_at(uint8_t op, int fd, struct descriptor *d, uint64_t offset, uint64_t start, ssize_t n)
 {
-    int error = errno;
     uint64_t end = now_ticks();
     record(op, fd, atomic_load_explicit(&d->file, memory_order_relaxed), offset, n > 0 ? (uint64_t)n : 0, start, end,
-           n < 0 ? error : 0, 0);
-    errno = error;
+           RARE(n < 0) ? errno : 0, 0);
 }
 
 #define AT_POSITION(op, name, parameters, ...)                                                                               \
@@ -177,11 +175,9 @@ ON_DESCRIPTOR(TP_TRUNCATE, ftruncate64, COMMA off64_t length, COMMA length)
         uint64_t start = d ? now_ticks() : 0;                                                                                \
         void *r = CALL(name)(address, length, protection, flags, fd, offset);                                                \
         if (d) {                                                                                                             \
-            int error = errno;                                                                                               \
             bool failed = r == MAP_FAILED;                                                                                   \
             record(TP_MMAP, fd, atomic_load_explicit(&d->file, memory_order_relaxed), (uint64_t)offset, failed ? 0 : length, \
-                   start, now_ticks(), failed ? error : 0, TP_PARTLY_SEEN);                                                  \
-            errno = error;                                                                                                   \
+                   start, now_ticks(), failed ? errno : 0, TP_PARTLY_SEEN);                                                  \
         }                                                                                                                    \
         return r;                                                                                                            \
     }

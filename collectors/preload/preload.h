@@ -116,24 +116,20 @@ extern __thread struct thread self __attribute__((tls_model("initial-exec")));
 /* 1 between vfork() and exec: the memory is the parent's, the descriptors are not. */
 extern __thread volatile uint32_t bellrock_borrowed __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+/* Leaves errno alone. */
 void record(uint8_t op, int handle, uint64_t file, uint64_t offset, uint64_t size, uint64_t start, uint64_t end, int error,
             uint8_t flags);
 
 /* A metadata operation on a path. */
 static inline void record_path(uint8_t op, struct file f, uint64_t start, bool failed)
 {
-    if (f.id) {
-        int error = errno;
-        record(op, -1, f.id, 0, 0, start, now_ticks(), failed ? error : 0, 0);
-        errno = error;
-    }
+    if (f.id)
+        record(op, -1, f.id, 0, 0, start, now_ticks(), failed ? errno : 0, 0);
 }
 /* A metadata operation on a descriptor. `flags`: TP_DIRECTORY or 0. */
 static inline void record_descriptor(uint8_t op, int fd, uint64_t file, uint8_t flags, uint64_t start, bool failed)
 {
-    int error = errno;
-    record(op, fd, file, 0, 0, start, now_ticks(), failed ? error : 0, flags);
-    errno = error;
+    record(op, fd, file, 0, 0, start, now_ticks(), failed ? errno : 0, flags);
 }
 /* Not to be looked at: before our constructor has run (other libraries' constructors), or between vfork and exec. */
 extern bool started;

@@ -11,20 +11,20 @@ static inline struct descriptor *stream_watched(FILE *stream, int *fd)
 {
     int error = errno;
     *fd = stream ? fileno_unlocked(stream) : -1; /* -1 with an errno: a stream in memory */
+    if (*fd >= 0)
+        return watched(*fd);
     errno = error;
-    return *fd < 0 ? NULL : watched(*fd);
+    return NULL;
 }
 
 /* A call that moved `size` bytes, or failed. */
 static inline void moved(uint8_t op, int fd, struct descriptor *d, uint64_t start, uint64_t size, bool failed)
 {
-    int error = errno;
     uint64_t end = now_ticks();
     struct position *p = position_of(d);
     uint64_t offset = atomic_fetch_add_explicit(&p->offset, size, memory_order_relaxed);
-    record(op, fd, atomic_load_explicit(&d->file, memory_order_relaxed), offset, size, start, end, failed ? (error ? error : EIO) : 0,
+    record(op, fd, atomic_load_explicit(&d->file, memory_order_relaxed), offset, size, start, end, failed ? (errno ? errno : EIO) : 0,
            TP_STDIO | p->flags);
-    errno = error;
 }
 
 #define COMMA ,

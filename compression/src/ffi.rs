@@ -60,7 +60,11 @@ unsafe fn copy_text(to: *mut u8, room: usize, from: *const u8, length: usize) {
 /// # Safety
 /// See the module.
 #[no_mangle]
-pub unsafe extern "C" fn tp_header_init(base: *mut Header, identity: *const Identity, names_ready: u64) {
+pub unsafe extern "C" fn tp_header_init(
+    base: *mut Header,
+    identity: *const Identity,
+    names_ready: u64,
+) {
     let (h, i) = (&mut *base, &*identity);
     h.version = ring::VERSION;
     h.clock = i.clock;
@@ -72,7 +76,12 @@ pub unsafe extern "C" fn tp_header_init(base: *mut Header, identity: *const Iden
     h.anchor_monotonic_ns = i.anchor_monotonic_ns;
     h.names_ready.store(names_ready, Ordering::Relaxed);
     copy_text(h.job.as_mut_ptr(), h.job.len(), i.job, i.job_length);
-    copy_text(h.program.as_mut_ptr(), h.program.len(), i.program, i.program_length);
+    copy_text(
+        h.program.as_mut_ptr(),
+        h.program.len(),
+        i.program,
+        i.program_length,
+    );
     core::sync::atomic::fence(Ordering::Release);
     core::ptr::write_volatile(&mut h.magic, ring::MAGIC);
 }
@@ -99,9 +108,12 @@ pub unsafe extern "C" fn tp_segments(header: *const Header) -> u32 {
 /// See the module.
 #[no_mangle]
 pub unsafe extern "C" fn tp_segment_publish(header: *const Header, index: u32) -> i32 {
-    let r = (*header)
-        .segments
-        .compare_exchange(index, index.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+    let r = (*header).segments.compare_exchange(
+        index,
+        index.wrapping_add(1),
+        Ordering::AcqRel,
+        Ordering::Relaxed,
+    );
     r.is_ok() as i32
 }
 
@@ -113,7 +125,10 @@ pub unsafe extern "C" fn tp_segment_publish(header: *const Header, index: u32) -
 pub unsafe extern "C" fn tp_segment_take(segment: *mut u8) -> i32 {
     let h = &*(segment as *const SegmentHeader);
     let free = h.owned.load(Ordering::Relaxed) == 0 && Segment::new(segment).has_room();
-    (free && h.owned.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()) as i32
+    (free
+        && h.owned
+            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()) as i32
 }
 
 /// Gives the segment back for another thread to go on with.
@@ -122,7 +137,9 @@ pub unsafe extern "C" fn tp_segment_take(segment: *mut u8) -> i32 {
 /// See the module.
 #[no_mangle]
 pub unsafe extern "C" fn tp_segment_release(segment: *mut u8) {
-    (*(segment as *const SegmentHeader)).owned.store(0, Ordering::Release);
+    (*(segment as *const SegmentHeader))
+        .owned
+        .store(0, Ordering::Release);
 }
 
 /// Records one operation; answers an `Outcome`.
@@ -130,7 +147,11 @@ pub unsafe extern "C" fn tp_segment_release(segment: *mut u8) {
 /// # Safety
 /// See the module; the calling thread owns the segment.
 #[no_mangle]
-pub unsafe extern "C" fn tp_record(segment: *mut u8, operation: *const Operation, window: u64) -> u32 {
+pub unsafe extern "C" fn tp_record(
+    segment: *mut u8,
+    operation: *const Operation,
+    window: u64,
+) -> u32 {
     Segment::new(segment).record(&*operation, window) as u32
 }
 

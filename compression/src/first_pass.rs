@@ -34,7 +34,12 @@ pub struct Segment {
 #[inline]
 fn slot_of(op: u8, handle: i32) -> usize {
     match op {
-        1 | 2 => ((handle as usize) * 2 + (op as usize & 1)) % DATA_SLOTS,
+        1 | 2 => {
+            (handle as u32 as usize)
+                .wrapping_mul(2)
+                .wrapping_add(op as usize & 1)
+                % DATA_SLOTS
+        }
         _ => DATA_SLOTS + (op as usize & 15),
     }
 }
@@ -60,6 +65,7 @@ impl Segment {
     }
 
     #[inline]
+    #[allow(clippy::mut_from_ref)] // the memory is not behind `self`, and every caller holds one slot at a time
     fn slot(&self, index: usize) -> &mut Slot {
         debug_assert!(index < SLOTS);
         // SAFETY: inside the segment, and the caller is its only writer (`new`).
@@ -70,7 +76,10 @@ impl Segment {
     #[inline]
     pub fn has_room(&self) -> bool {
         let h = self.header();
-        h.head.load(Ordering::Relaxed).wrapping_sub(h.tail.load(Ordering::Acquire)) < RING_RUNS as u64
+        h.head
+            .load(Ordering::Relaxed)
+            .wrapping_sub(h.tail.load(Ordering::Acquire))
+            < RING_RUNS as u64
     }
 
     #[inline]
@@ -87,20 +96,28 @@ impl Segment {
     fn begin(slot: &mut Slot, index: usize, o: &Operation) {
         let sequence = slot.sequence.load(Ordering::Relaxed);
         let generation = slot.run.generation.wrapping_add(1);
-        slot.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
+        slot.sequence
+            .store(sequence.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
-        slot.run = Run { generation, slot: index as u32, ..Run::of(o) };
-        slot.sequence.store(sequence.wrapping_add(2), Ordering::Release);
+        slot.run = Run {
+            generation,
+            slot: index as u32,
+            ..Run::of(o)
+        };
+        slot.sequence
+            .store(sequence.wrapping_add(2), Ordering::Release);
     }
 
     /// Changes the run in `slot`.
     #[inline]
     fn change(slot: &mut Slot, change: impl FnOnce(&mut Run)) {
         let sequence = slot.sequence.load(Ordering::Relaxed);
-        slot.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
+        slot.sequence
+            .store(sequence.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
         change(&mut slot.run);
-        slot.sequence.store(sequence.wrapping_add(2), Ordering::Release);
+        slot.sequence
+            .store(sequence.wrapping_add(2), Ordering::Release);
     }
 
     /// Records one operation. Operations of one stream come in the order of their ends. `window`: ticks.
@@ -138,7 +155,10 @@ impl Segment {
         if !slot.run.same_stream(o) {
             return self.fold_rest(o);
         }
-        h.folded.store(h.folded.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        h.folded.store(
+            h.folded.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Relaxed,
+        );
         Self::change(slot, |run| run.fold(o));
     }
 
@@ -148,8 +168,16 @@ impl Segment {
         let slot = self.slot(index);
         // Failures of all kinds share a slot: the errno then says only "some".
         let errno = if o.errno == 0 { 0 } else { u16::MAX };
-        let o = &Operation { file: 0, handle: -1, errno, ..*o };
-        h.folded.store(h.folded.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        let o = &Operation {
+            file: 0,
+            handle: -1,
+            errno,
+            ..*o
+        };
+        h.folded.store(
+            h.folded.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Relaxed,
+        );
         if slot.run.count == 0 {
             return Self::begin(slot, index, o);
         }

@@ -26,8 +26,8 @@ pub enum Op {
 
 /// Names of the operations, by their number.
 pub const OP_NAMES: [&str; 16] = [
-    "start", "read", "write", "open", "close", "stat", "access", "unlink", "rename", "mkdir", "rmdir", "readdir",
-    "link", "truncate", "sync", "mmap",
+    "start", "read", "write", "open", "close", "stat", "access", "unlink", "rename", "mkdir",
+    "rmdir", "readdir", "link", "truncate", "sync", "mmap",
 ];
 
 impl Op {
@@ -138,7 +138,9 @@ impl Run {
     /// Whether `o` continues the run without loss.
     #[inline]
     pub fn continues(&self, o: &Operation) -> bool {
-        self.size == o.size && self.flags == o.flags && (self.count == 1 || o.offset == self.next_offset())
+        self.size == o.size
+            && self.flags == o.flags
+            && (self.count == 1 || o.offset == self.next_offset())
     }
 
     /// Adds the times of `o`.

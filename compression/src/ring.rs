@@ -34,7 +34,8 @@ pub const DATA_SLOTS: usize = 64;
 /// All slots: after the data slots 16 for the other operations, by their number, then twice 16 (succeeded, failed) for
 /// what a full ring leaves without a place: one run for all files of an operation.
 pub const SLOTS: usize = DATA_SLOTS + 48;
-pub const RING_RUNS: usize = (SEGMENT_SIZE - size_of::<SegmentHeader>() - SLOTS * size_of::<Slot>()) / size_of::<Run>();
+pub const RING_RUNS: usize =
+    (SEGMENT_SIZE - size_of::<SegmentHeader>() - SLOTS * size_of::<Slot>()) / size_of::<Run>();
 
 /// Longest path that is kept, bytes.
 pub const PATH_MAX: usize = 4096;
@@ -120,7 +121,9 @@ pub const fn slot_at(slot: usize) -> usize {
 }
 /// Offset of the ring's place for run number `position` in its segment.
 pub const fn run_at(position: u64) -> usize {
-    size_of::<SegmentHeader>() + SLOTS * size_of::<Slot>() + (position % RING_RUNS as u64) as usize * size_of::<Run>()
+    size_of::<SegmentHeader>()
+        + SLOTS * size_of::<Slot>()
+        + (position % RING_RUNS as u64) as usize * size_of::<Run>()
 }
 
 const _: () = assert!(size_of::<Header>() <= HEADER_SIZE);
@@ -146,10 +149,14 @@ pub mod read {
     use super::*;
 
     fn u32_at(b: &[u8], at: usize) -> Option<u32> {
-        Some(u32::from_ne_bytes(b.get(at..at.checked_add(4)?)?.try_into().ok()?))
+        Some(u32::from_ne_bytes(
+            b.get(at..at.checked_add(4)?)?.try_into().ok()?,
+        ))
     }
     fn u64_at(b: &[u8], at: usize) -> Option<u64> {
-        Some(u64::from_ne_bytes(b.get(at..at.checked_add(8)?)?.try_into().ok()?))
+        Some(u64::from_ne_bytes(
+            b.get(at..at.checked_add(8)?)?.try_into().ok()?,
+        ))
     }
     /// The text before the first NUL.
     fn text(b: &[u8]) -> &[u8] {
@@ -172,7 +179,10 @@ pub mod read {
     impl<'a> HeaderView<'a> {
         /// `None` unless `bytes` hold a whole header of this version.
         pub fn new(bytes: &'a [u8]) -> Option<HeaderView<'a>> {
-            if bytes.len() < size_of::<Header>() || u64_at(bytes, 0)? != MAGIC || u32_at(bytes, 8)? != VERSION {
+            if bytes.len() < size_of::<Header>()
+                || u64_at(bytes, 0)? != MAGIC
+                || u32_at(bytes, 8)? != VERSION
+            {
                 return None;
             }
             Some(HeaderView { bytes })
@@ -226,7 +236,10 @@ pub mod read {
 
     /// (sequence, run) of the slot that starts at `b[0]`.
     pub fn slot(b: &[u8]) -> Option<(u32, Run)> {
-        Some((u32_at(b, 0)?, run(b.get(core::mem::offset_of!(Slot, run)..)?)?))
+        Some((
+            u32_at(b, 0)?,
+            run(b.get(core::mem::offset_of!(Slot, run)..)?)?,
+        ))
     }
 
     /// The name entry that starts at `b[0]`: (file id, path, bytes to the next entry). `None`: not complete (yet).
