@@ -27,10 +27,18 @@ def _hex64(text: str) -> int:
     return int(text, 16)
 
 
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _numbers(values: dict) -> list[tuple[str, float]]:
     out = []
     for name, value in values.items():
-        if type(name) is not str or (type(value) is not int and type(value) is not float):
+        if type(name) is not str or not _is_utf8(name) or (type(value) is not int and type(value) is not float):
             raise RecordError(f"{name!r:.80}: expected a number, got {value!r:.80}")
         try:
             number = float(value)
@@ -46,15 +54,18 @@ def _source(number: int, field: Any) -> list[str]:
     """Lines that read and check one field into the variable `v<number>`."""
     v = f"v{number}"
     wrong = f"wrong({number}, {v})"
-    lines = [f"{v} = get({field.name!r})"]
+    lines = [f"{v} = event.get({field.name!r})" if field.nullable else f"{v} = event[{field.name!r}]"]
     if field.type in _RANGES:
         low, high = _RANGES[field.type]
         low = low if field.min is None else max(low, field.min)
-        lines.append(f"if type({v}) is not int or not {low} <= {v} <= {high}: {wrong}")
+        outside = f"{v} >> 63" if (low, high) == (0, (1 << 63) - 1) else f"not {low} <= {v} <= {high}"
+        lines.append(f"if type({v}) is not int or {outside}: {wrong}")
     elif field.type == "string":
         extra = f" or {v} not in values{number}" if field.values else ""
         extra += f" or not 0 < len({v}) <= {field.max_length}" if field.max_length is not None else ""
-        lines.append(f"if type({v}) is not str{extra}: {wrong}")
+        # isascii costs nothing; only other text has to be tried. Lone surrogates fit neither Arrow nor DuckDB.
+        unsure = "" if field.values else f" or not ({v}.isascii() or is_utf8({v}))"
+        lines.append(f"if type({v}) is not str{extra}{unsure}: {wrong}")
     elif field.type == "hex64":
         lines += [f"if type({v}) is not str: {wrong}", f"try: {v} = hex64({v})", f"except RecordError: {wrong}"]
     else:
@@ -87,11 +98,17 @@ def make_row(fields: Sequence[Any]) -> Callable[[dict], tuple]:
         got = "nothing" if value is None else f"{value!r:.80}"
         raise RecordError(f"{field.name}: expected {_expected(field)}, got {got}")
 
-    body = ["get = event.get"]
+    def missing(event: dict) -> None:
+        for number, field in enumerate(fields):
+            if not field.nullable and field.name not in event:
+                wrong(number, None)
+
+    body = ["try:"]
     for number, field in enumerate(fields):
-        body += _source(number, field)
-    body.append(f"return ({''.join(f'v{n}, ' for n in range(len(fields)))})")
-    scope: dict[str, Any] = {"wrong": wrong, "hex64": _hex64, "numbers": _numbers, "RecordError": RecordError}
+        body += [f"    {line}" for line in _source(number, field)]
+    body += ["except KeyError: missing(event); raise", f"return ({''.join(f'v{n}, ' for n in range(len(fields)))})"]
+    scope: dict[str, Any] = {"wrong": wrong, "missing": missing, "RecordError": RecordError}
+    scope.update(hex64=_hex64, numbers=_numbers, is_utf8=_is_utf8)
     scope.update({f"values{n}": frozenset(f.values) for n, f in enumerate(fields) if f.values})
     exec("def row(event):\n    " + "\n    ".join(body), scope)
     return scope["row"]

@@ -117,7 +117,8 @@ class Batch:
                 self._jump(key, seq, last)
             self._close(key, seq)
         node, boot, seq = who or (None, None, None)
-        self.letters.append({"received_ns": self._now_ns, "node": node, "boot": boot, "seq": seq, "reason": _reason(event), "raw": _raw(event)})
+        letter = {"received_ns": self._now_ns, "node": node, "boot": boot, "seq": seq, "reason": _reason(event), "raw": _raw(event)}
+        self.letters.append(letter)
 
 
 def _reason(event: object) -> str:

@@ -42,8 +42,16 @@ _MARKS = pa.schema(
     [("node", pa.string()), ("boot", pa.uint64()), ("seq", pa.int64()), ("missing", pa.int64()), ("last_append_ns", pa.int64())]
 )
 _LETTERS = pa.schema(
-    [("received_ns", pa.int64()), ("node", pa.string()), ("boot", pa.uint64()), ("seq", pa.int64()), ("reason", pa.string()), ("raw", pa.string())]
+    [
+        ("received_ns", pa.int64()),
+        ("node", pa.string()),
+        ("boot", pa.uint64()),
+        ("seq", pa.int64()),
+        ("reason", pa.string()),
+        ("raw", pa.string()),
+    ]
 )
+_TOTAL_ROWS = pa.schema([("name", pa.string()), ("value", pa.int64())])
 _TOTALS = ("run", "sample", "job", "duplicates", "dead_letters")
 # After these DuckDB refuses all further use of the database until it is opened anew.
 _FATAL = (duckdb.FatalException, duckdb.InternalException)
@@ -94,8 +102,8 @@ class DuckDBStore:
         batch = Batch(self._marks, now_ns)
         batch.add(events)
         result = batch.result
-        totals = {name: self._totals[name] + n for name, n in zip(_TOTALS, (
-            result.runs, result.samples, result.jobs, result.duplicates, result.dead_letters), strict=True)}
+        new = (result.runs, result.samples, result.jobs, result.duplicates, result.dead_letters)
+        totals = {name: self._totals[name] + n for name, n in zip(_TOTALS, new, strict=True)}
         room = max(0, DEAD_LETTERS_KEPT - self._totals["dead_letters"])
         tables = {kind.table: batch.table(kind) for kind in _TABLES.values()}
         tables["dead_letters"] = pa.Table.from_pylist(batch.letters[:room], _LETTERS)
@@ -108,11 +116,9 @@ class DuckDBStore:
                     if table.num_rows:
                         _insert(cursor, name, table)
                 if marks:
-                    _insert(cursor, "high_water", _columns(marks, _MARKS), " ON CONFLICT DO UPDATE SET seq = excluded.seq, "
-                            "missing = excluded.missing, last_append_ns = excluded.last_append_ns")
+                    _upsert(cursor, "high_water", _columns(marks, _MARKS), ("seq", "missing", "last_append_ns"))
                 if changed:
-                    schema = pa.schema([("name", pa.string()), ("value", pa.int64())])
-                    _insert(cursor, "totals", _columns(changed, schema), " ON CONFLICT DO UPDATE SET value = excluded.value")
+                    _upsert(cursor, "totals", _columns(changed, _TOTAL_ROWS), ("value",))
                 cursor.commit()
             except BaseException:
                 _roll_back(cursor)
@@ -131,7 +137,8 @@ class DuckDBStore:
             self._shut()
             return  # the next append opens it anew
         try:
-            self._load()
+            with self._cursor() as cursor:
+                self._load(cursor)
         except duckdb.Error:
             log.exception("store %s: cannot read its marks after a failed append; opening it anew", self._path)
             self._shut()
@@ -160,7 +167,7 @@ class DuckDBStore:
             if job not in self._versions:
                 if len(self._versions) >= VERSIONS_MAX:
                     self._versions.clear()
-                self._versions[job] = self._fetch('SELECT count(*) FROM runs WHERE job = $job', {"job": job})[0][0]
+                self._versions[job] = self._fetch("SELECT count(*) FROM runs WHERE job = $job", {"job": job})[0][0]
             return self._versions[job]
 
     def status(self) -> dict[str, Any]:
@@ -236,6 +243,7 @@ class DuckDBStore:
                 found = [row[0] for row in connection.execute(f'DESCRIBE "{table}"').fetchall()]
                 if found != kind.arrow.names:
                     raise StoreError(f"{self._path}: table {table} is of another version of Bellrock; move the file away and start again")
+            self._load(connection)
         except duckdb.Error as error:
             connection.close()
             raise StoreError(f"cannot open {self._path}: {error}") from error
@@ -244,12 +252,10 @@ class DuckDBStore:
             raise
         with self._gate:
             self._connection = connection
-        self._load()
 
-    def _load(self) -> None:
-        with self._cursor() as cursor:
-            rows = cursor.execute("SELECT node, boot, seq, missing FROM high_water").fetchall()
-            totals = cursor.execute("SELECT name, value FROM totals").fetchall()
+    def _load(self, connection: duckdb.DuckDBPyConnection) -> None:
+        rows = connection.execute("SELECT node, boot, seq, missing FROM high_water").fetchall()
+        totals = connection.execute("SELECT name, value FROM totals").fetchall()
         self._marks = {(node, boot): Mark(seq, missing) for node, boot, seq, missing in rows}
         self._totals = dict.fromkeys(_TOTALS, 0) | dict(totals)
         self._versions = {}
@@ -274,6 +280,10 @@ class DuckDBStore:
 
 def _columns(rows: list[tuple], schema: pa.Schema) -> pa.Table:
     return pa.table([pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), schema, strict=True)], schema=schema)
+
+
+def _upsert(cursor: duckdb.DuckDBPyConnection, name: str, table: pa.Table, values: Sequence[str]) -> None:
+    _insert(cursor, name, table, f" ON CONFLICT DO UPDATE SET {', '.join(f'{v} = excluded.{v}' for v in values)}")
 
 
 def _insert(cursor: duckdb.DuckDBPyConnection, name: str, table: pa.Table, rest: str = "") -> None:
