@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatAge, formatByteRate, formatBytes, formatCount, formatDuration, formatPlain, formatRate, formatTime } from "./units";
+import { formatAge, formatByteRate, formatBytes, formatCount, formatDuration, formatPlain, formatRate, formatTime, formatTimeNear } from "./units";
 
 describe("bytes", () => {
   it.each([
@@ -41,6 +41,12 @@ describe("instants", () => {
     const at = new Date(2025, 10, 21, 4, 5, 6, 789);
     expect(formatTime(at.getTime() * 1e6)).toBe("2025-11-21 04:05:06");
     expect(formatTime(at.getTime() * 1e6, 3)).toBe("2025-11-21 04:05:06.789");
+  });
+  it("leave out the date they share", () => {
+    const ns = (day: number, hour: number) => new Date(2025, 10, day, hour, 5, 6).getTime() * 1e6;
+    expect(formatTimeNear(ns(21, 4), ns(21, 3))).toBe("04:05:06");
+    expect(formatTimeNear(ns(22, 4), ns(21, 3))).toBe("2025-11-22 04:05:06");
+    expect(formatTimeNear(null, ns(21, 3))).toBe("–");
   });
   it("have an age", () => {
     const nowMs = 1_700_000_000_000;

@@ -95,6 +95,13 @@ export function formatTime(ns: Maybe, decimals = 0): string {
   return `${date} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}${fraction}`;
 }
 
+/** As `formatTime`, without the date where that is the date of `nearNs`. */
+export function formatTimeNear(ns: Maybe, nearNs: number): string {
+  const full = formatTime(ns);
+  const date = formatTime(nearNs).slice(0, 11);
+  return full.startsWith(date) ? full.slice(date.length) : full;
+}
+
 /** The viewer's zone by name, for title attributes: Europe/Vienna. */
 export function zoneName(): string {
   return Intl.DateTimeFormat().resolvedOptions().timeZone;

@@ -11,6 +11,7 @@ export interface Palette {
   panel: string;
   band: string;
   accent: string;
+  font: string;
 }
 
 const palettes = new Map<Theme, Palette>();
@@ -36,5 +37,6 @@ function readPalette(): Palette {
     panel: colour("--panel"),
     band: colour("--band"),
     accent: colour("--accent"),
+    font: colour("--sans"),
   };
 }

@@ -9,7 +9,8 @@ export interface Column<Row> {
   numeric?: boolean;
   /** The API's name for sorting by this column; absent: not sortable. */
   sortKey?: string;
-  /** The first click on a text column sorts upward, on a number downward. */
+  /** The first click sorts downward; by default so for numbers. */
+  downFirst?: boolean;
   cell: (row: Row) => ReactNode;
   /** The raw value; browser tests and the title attribute see it as it is. */
   value?: (row: Row) => string | number | null;
@@ -31,20 +32,22 @@ interface TableProps<Row> {
   onRow?: (row: Row) => void;
   rowProps?: (row: Row) => Record<string, string | boolean | undefined>;
   empty: ReactNode;
+  /** Scrolls in its own place when it is long. */
+  tall?: boolean;
   testId?: string;
 }
 
 /** The sort after a click on a column's head: the other way on the same column, else the column's own first way. */
-export function nextSort(sort: string | undefined, key: string, numeric: boolean): string {
+export function nextSort(sort: string | undefined, key: string, downFirst: boolean): string {
   if (sort === key) return `-${key}`;
   if (sort === `-${key}`) return key;
-  return numeric ? `-${key}` : key;
+  return downFirst ? `-${key}` : key;
 }
 
 export function Table<Row>(props: TableProps<Row>) {
-  const { caption, columns, rows, rowKey, sort, onSort, onRow, rowProps, empty, testId } = props;
+  const { caption, columns, rows, rowKey, sort, onSort, onRow, rowProps, empty, tall, testId } = props;
   return (
-    <div className="table-scroll" tabIndex={0} role="region" aria-label={caption}>
+    <div className={tall ? "table-scroll table-tall" : "table-scroll"} tabIndex={0} role="region" aria-label={caption}>
       <table data-testid={testId}>
         <caption className="visually-hidden">{caption}</caption>
         <thead>
@@ -87,14 +90,14 @@ const isInteractive = (target: EventTarget) => target instanceof Element && targ
 const hasSelection = () => (window.getSelection()?.toString() ?? "") !== "";
 
 function Head<Row>({ column, sort, onSort }: { column: Column<Row>; sort?: string; onSort?: (sort: string) => void }) {
-  const { sortKey, header, help, numeric = false } = column;
+  const { sortKey, header, help, numeric = false, downFirst = numeric } = column;
   if (sortKey === undefined || onSort === undefined) {
     return <th scope="col" className={cellClass(column)} title={help}>{header}</th>;
   }
   const direction = sort === sortKey ? "ascending" : sort === `-${sortKey}` ? "descending" : undefined;
   return (
     <th scope="col" className={cellClass(column)} aria-sort={direction ?? "none"} title={help}>
-      <button type="button" className="head-button" onClick={() => onSort(nextSort(sort, sortKey, numeric))} data-testid={`sort-${column.key}`}>
+      <button type="button" className="head-button" onClick={() => onSort(nextSort(sort, sortKey, downFirst))} data-testid={`sort-${column.key}`}>
         {header}
         <span className="sort-mark" aria-hidden="true">{direction === "ascending" ? "↑" : direction === "descending" ? "↓" : ""}</span>
       </button>

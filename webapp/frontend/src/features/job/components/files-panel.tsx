@@ -1,7 +1,7 @@
 import { Pager, SearchBox } from "@/shared/ui/controls";
 import { ErrorNote, Loading, Panel } from "@/shared/ui/states";
 import { Table, type Column } from "@/shared/ui/table";
-import { formatBytes, formatCount, formatPlain, formatTime } from "@/shared/units";
+import { formatBytes, formatCount, formatPlain, formatTime, formatTimeNear } from "@/shared/units";
 import { useUrlState } from "@/shared/url-state";
 import { useFiles, type FileRow } from "../api/get-files";
 
@@ -17,7 +17,11 @@ const count = (key: CountName, header: string): Column<FileRow> => ({
   cell: (row) => <span className={key === "errors" && row.errors > 0 ? "bad" : undefined}>{formatCount(row[key])}</span>,
 });
 
-const COLUMNS: Column<FileRow>[] = [
+const time = (key: "first_ns" | "last_ns", header: string, startNs: number): Column<FileRow> => ({
+  key, header, numeric: true, wideOnly: true, value: (row) => row[key], title: (row) => formatTime(row[key], 3), cell: (row) => formatTimeNear(row[key], startNs),
+});
+
+const fileColumns = (startNs: number): Column<FileRow>[] => [
   {
     key: "file", header: "File", sortKey: "file", grow: true, value: (row) => row.file, title: (row) => row.file ?? `no name; id ${row.file_id ?? "unknown"}`,
     cell: (row) => (
@@ -34,12 +38,12 @@ const COLUMNS: Column<FileRow>[] = [
   count("metadata_ops", "Metadata"),
   count("processes", "Processes"),
   count("errors", "Errors"),
-  { key: "first_ns", header: "First", numeric: true, wideOnly: true, value: (row) => row.first_ns, cell: (row) => formatTime(row.first_ns) },
-  { key: "last_ns", header: "Last", numeric: true, wideOnly: true, value: (row) => row.last_ns, cell: (row) => formatTime(row.last_ns) },
+  time("first_ns", "First", startNs),
+  time("last_ns", "Last", startNs),
 ];
 
 /** Every file that the job touched; sorted, searched and paged by the server. */
-export function FilesPanel({ jobId, intervalMs }: { jobId: string; intervalMs: number | false }) {
+export function FilesPanel({ jobId, startNs, intervalMs }: { jobId: string; startNs: number; intervalMs: number | false }) {
   const { params, change } = useUrlState();
   const search = params.get("files_search") ?? "";
   const sort = params.get("files_sort") ?? "-bytes";
@@ -55,7 +59,7 @@ export function FilesPanel({ jobId, intervalMs }: { jobId: string; intervalMs: n
       {data && (
         <>
           <Table
-            caption="Files" testId="files" columns={COLUMNS} rows={data.files} rowKey={(row) => row.file ?? row.file_id ?? "?"} sort={sort}
+            tall caption="Files" testId="files" columns={fileColumns(startNs)} rows={data.files} rowKey={(row) => row.file ?? row.file_id ?? "?"} sort={sort}
             onSort={(next) => change({ files_sort: next, files_cursor: null })}
             rowProps={(row) => ({ "data-testid": "file-row", "data-file": row.file ?? undefined })}
             empty={search ? `No file's path contains “${search}”.` : "No watched file was touched yet."}

@@ -35,8 +35,8 @@ export function JobPage() {
         <SizesPanel bins={profile.request_sizes} />
         <OperationsPanel operations={profile.operations} />
       </div>
-      <TrafficPanel jobId={id} intervalMs={intervalMs} />
-      <FilesPanel jobId={id} intervalMs={intervalMs} />
+      <TrafficPanel jobId={id} startNs={job.start_ns} intervalMs={intervalMs} />
+      <FilesPanel jobId={id} startNs={job.start_ns} intervalMs={intervalMs} />
     </>
   );
 }

@@ -37,14 +37,14 @@ const LINES: readonly Line[] = [
   { name: "metadata_ops_per_s", label: "Metadata", grid: 2, colour: "metadata", format: formatRate },
 ];
 const GRIDS = [
-  { title: "Bandwidth", top: 26, height: 168 },
-  { title: "IOPS", top: 232, height: 104 },
-  { title: "Metadata operations per second", top: 374, height: 76 },
+  { title: "Bandwidth", top: 28, height: 168 },
+  { title: "IOPS", top: 236, height: 104 },
+  { title: "Metadata operations per second", top: 382, height: 76 },
 ] as const;
 /** Bands beyond this many would hide the lines and cost time; the phase table has them all. */
 export const MAX_BANDS = 400;
 /** The height that the three parts and the time axis below them need. */
-export const SERIES_HEIGHT_PX = 482;
+export const SERIES_HEIGHT_PX = 488;
 
 /** Bandwidth, IOPS and metadata operations, one below the other, on one time axis with one cursor. */
 export function seriesOption(input: SeriesInput): ChartOption {
@@ -57,7 +57,7 @@ export function seriesOption(input: SeriesInput): ChartOption {
   const hasBands = new Set<number>();
 
   return {
-    aria: { enabled: false },
+    textStyle: { fontFamily: palette.font },
     axisPointer: { link: [{ xAxisIndex: "all" }], lineStyle: { color: palette.textMuted, type: "solid", width: 1 } },
     tooltip: {
       trigger: "axis", confine: true, transitionDuration: 0, backgroundColor: palette.panel, borderColor: palette.line,
@@ -80,8 +80,8 @@ export function seriesOption(input: SeriesInput): ChartOption {
       const most = largest(...lines.filter((line) => line.grid === index).map((line) => series[line.name]));
       const axis = index === 0 ? binaryAxis(most) : decimalAxis(most);
       return {
-        id: `y-${index}`, type: "value", gridIndex: index, min: 0, ...axis, name: title, nameLocation: "end", nameGap: 9,
-        nameTextStyle: { color: palette.textMuted, align: "left", fontSize: 11.5, padding: [0, 0, 0, -72] },
+        id: `y-${index}`, type: "value", gridIndex: index, min: 0, ...axis, name: title, nameLocation: "end", nameGap: 12,
+        nameTextStyle: { color: palette.textMuted, align: "left", fontSize: 11.5, padding: [0, 0, 0, -74] },
         axisLabel: { color: palette.textMuted, fontSize: 11, formatter: index === 0 ? formatByteRate : formatCount },
         splitLine: { lineStyle: { color: palette.line, width: 1 } },
         axisPointer: { show: false },

@@ -42,6 +42,7 @@ export function sizesOption(bins: readonly SizeBin[], metric: SizeMetric, palett
     barMaxWidth: 26, barGap: "8%", barMinHeight: 0, emphasis: { disabled: true },
   });
   return {
+    textStyle: { fontFamily: palette.font },
     grid: { id: "grid", left: 70, right: 14, top: 14, bottom: 44 },
     tooltip: {
       trigger: "axis", confine: true, transitionDuration: 0, axisPointer: { type: "shadow", shadowStyle: { color: palette.band } },

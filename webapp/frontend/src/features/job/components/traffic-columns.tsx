@@ -1,5 +1,5 @@
 import type { Column } from "@/shared/ui/table";
-import { UNKNOWN, formatBytes, formatCount, formatPlain, formatTime } from "@/shared/units";
+import { UNKNOWN, formatBytes, formatCount, formatPlain, formatTime, formatTimeNear } from "@/shared/units";
 import type { NodeRow } from "../api/get-nodes";
 import type { ProcessRow } from "../api/get-processes";
 import type { Traffic } from "../api/traffic";
@@ -26,7 +26,7 @@ function shareColumn<Row extends Traffic>(most: number): Column<Row> {
   };
 }
 
-function trafficColumns<Row extends Traffic>(): Column<Row>[] {
+function trafficColumns<Row extends Traffic>(startNs: number): Column<Row>[] {
   const bytes = (key: "read_bytes" | "write_bytes", header: string): Column<Row> => ({
     key, header, sortKey: key, numeric: true, value: (row) => row[key], cell: (row) => formatBytes(row[key]), title: (row) => formatPlain(row[key], "bytes"),
   });
@@ -34,16 +34,18 @@ function trafficColumns<Row extends Traffic>(): Column<Row>[] {
     key, header, sortKey: key, numeric: true, value: (row) => row[key], title: (row) => formatPlain(row[key]),
     cell: (row) => <span className={key === "errors" && row.errors > 0 ? "bad" : undefined}>{formatCount(row[key])}</span>,
   });
+  const time = (key: "first_ns" | "last_ns", header: string): Column<Row> => ({
+    key, header, numeric: true, wideOnly: true, value: (row) => row[key], title: (row) => formatTime(row[key], 3), cell: (row) => formatTimeNear(row[key], startNs),
+  });
   return [
     bytes("read_bytes", "Read"), bytes("write_bytes", "Written"), count("read_ops", "Reads"), count("write_ops", "Writes"),
     count("metadata_ops", "Metadata"), count("files", "Files"), count("errors", "Errors"),
-    { key: "first_ns", header: "First", numeric: true, wideOnly: true, value: (row) => row.first_ns, cell: (row) => formatTime(row.first_ns) },
-    { key: "last_ns", header: "Last", numeric: true, wideOnly: true, value: (row) => row.last_ns, cell: (row) => formatTime(row.last_ns) },
+    time("first_ns", "First"), time("last_ns", "Last"),
   ];
 }
 
 /** Only the first column picks with the keyboard; the whole row picks with the mouse. */
-export function processColumns(rows: readonly ProcessRow[], onPick: (row: ProcessRow) => void): Column<ProcessRow>[] {
+export function processColumns(rows: readonly ProcessRow[], startNs: number, onPick: (row: ProcessRow) => void): Column<ProcessRow>[] {
   return [
     {
       key: "process", header: "Process", value: (row) => processKey(row), title: (row) => processKey(row),
@@ -52,11 +54,11 @@ export function processColumns(rows: readonly ProcessRow[], onPick: (row: Proces
     { key: "rank", header: "Rank", sortKey: "rank", numeric: true, value: (row) => row.rank, cell: (row) => row.rank ?? UNKNOWN },
     { key: "program", header: "Program", sortKey: "program", value: (row) => row.program, cell: (row) => row.program ?? UNKNOWN },
     shareColumn(mostBytes(rows)),
-    ...trafficColumns<ProcessRow>(),
+    ...trafficColumns<ProcessRow>(startNs),
   ];
 }
 
-export function nodeColumns(rows: readonly NodeRow[], onPick: (row: NodeRow) => void): Column<NodeRow>[] {
+export function nodeColumns(rows: readonly NodeRow[], startNs: number, onPick: (row: NodeRow) => void): Column<NodeRow>[] {
   return [
     {
       key: "node", header: "Node", sortKey: "node", value: (row) => row.node,
@@ -64,7 +66,7 @@ export function nodeColumns(rows: readonly NodeRow[], onPick: (row: NodeRow) => 
     },
     { key: "processes", header: "Processes", sortKey: "processes", numeric: true, value: (row) => row.processes, cell: (row) => formatCount(row.processes) },
     shareColumn(mostBytes(rows)),
-    ...trafficColumns<NodeRow>(),
+    ...trafficColumns<NodeRow>(startNs),
   ];
 }
 

@@ -21,6 +21,7 @@ export function trafficOption(bars: readonly TrafficBar[], palette: Palette): Ch
     })),
   });
   return {
+    textStyle: { fontFamily: palette.font },
     grid: { id: "grid", left: 76, right: 14, top: 12, bottom: 28 },
     tooltip: {
       trigger: "axis", confine: true, transitionDuration: 0, axisPointer: { type: "shadow", shadowStyle: { color: palette.band } },

@@ -17,11 +17,13 @@ const DEFAULT_SORT = "-bytes";
 
 interface TrafficPanelProps {
   jobId: string;
+  /** When the job began; times of the same day are shown without a date. */
+  startNs: number;
   intervalMs: number | false;
 }
 
 /** Who did the I/O: bars and a table by process or by node. Picking one filters the series over time; picking it again ends that. */
-export function TrafficPanel({ jobId, intervalMs }: TrafficPanelProps) {
+export function TrafficPanel(props: TrafficPanelProps) {
   const { params, change } = useUrlState();
   const by = choice(params, "traffic", BY);
   return (
@@ -32,12 +34,12 @@ export function TrafficPanel({ jobId, intervalMs }: TrafficPanelProps) {
           onChange={(value) => change({ traffic: value === "process" ? null : value, traffic_sort: null, traffic_cursor: null })} />
       }
     >
-      {by === "process" ? <Processes jobId={jobId} intervalMs={intervalMs} /> : <Nodes jobId={jobId} intervalMs={intervalMs} />}
+      {by === "process" ? <Processes {...props} /> : <Nodes {...props} />}
     </Panel>
   );
 }
 
-function Processes({ jobId, intervalMs }: TrafficPanelProps) {
+function Processes({ jobId, startNs, intervalMs }: TrafficPanelProps) {
   const { params, change } = useUrlState();
   const sort = params.get("traffic_sort") ?? DEFAULT_SORT;
   const cursors = params.getAll("traffic_cursor");
@@ -55,7 +57,7 @@ function Processes({ jobId, intervalMs }: TrafficPanelProps) {
     <>
       <Bars bars={bars} noun="process" onPick={(index) => { const row = rows[index]; if (row) pick(processKey(row)); }} />
       <Table
-        caption="Processes" testId="processes" columns={processColumns(rows, (row) => pick(processKey(row)))} rows={rows} rowKey={processKey} sort={sort}
+        tall caption="Processes" testId="processes" columns={processColumns(rows, startNs, (row) => pick(processKey(row)))} rows={rows} rowKey={processKey} sort={sort}
         onSort={(next) => change({ traffic_sort: next, traffic_cursor: null })} onRow={(row) => pick(processKey(row))}
         rowProps={(row) => ({ "data-testid": "process-row", "data-process": processKey(row), "data-selected": processKey(row) === chosen ? "true" : undefined })}
         empty="No process has done I/O on a watched file yet."
@@ -68,13 +70,13 @@ function Processes({ jobId, intervalMs }: TrafficPanelProps) {
   );
 }
 
-function Nodes({ jobId, intervalMs }: TrafficPanelProps) {
+function Nodes({ jobId, startNs, intervalMs }: TrafficPanelProps) {
   const { params, change } = useUrlState();
   const sort = params.get("traffic_sort") ?? "-write_bytes";
   const chosen = params.get("node");
   const { data, error } = useNodes(jobId, intervalMs);
   const pick = (node: string) => change({ node: node === chosen ? null : node, process: null }, { push: true });
-  const columns = nodeColumns(data?.nodes ?? [], (row) => pick(row.node));
+  const columns = nodeColumns(data?.nodes ?? [], startNs, (row) => pick(row.node));
   const rows = sortRows(data?.nodes ?? [], columns, sort);
   const bars = rows.map((row) => ({ label: row.node, read_bytes: row.read_bytes, write_bytes: row.write_bytes, selected: row.node === chosen }));
 
@@ -83,7 +85,7 @@ function Nodes({ jobId, intervalMs }: TrafficPanelProps) {
     <>
       <Bars bars={bars} noun="node" onPick={(index) => { const row = rows[index]; if (row) pick(row.node); }} />
       <Table
-        caption="Nodes" testId="nodes" columns={columns} rows={rows} rowKey={(row) => row.node} sort={sort}
+        tall caption="Nodes" testId="nodes" columns={columns} rows={rows} rowKey={(row) => row.node} sort={sort}
         onSort={(next) => change({ traffic_sort: next })} onRow={(row) => pick(row.node)}
         rowProps={(row) => ({ "data-testid": "node-row", "data-node": row.node, "data-selected": row.node === chosen ? "true" : undefined })}
         empty="No node has done I/O on a watched file yet."

@@ -27,7 +27,7 @@ export function jobColumns(nowMs: number): Column<JobRow>[] {
     { key: "user", header: "User", sortKey: "user", value: (job) => job.user, cell: (job) => job.user ?? UNKNOWN },
     { key: "state", header: "State", sortKey: "state", value: (job) => job.state, cell: (job) => <StateBadge state={job.state} settled={job.settled} /> },
     {
-      key: "start_ns", header: "Start", sortKey: "start", numeric: true, value: (job) => job.start_ns, cell: (job) => formatTime(job.start_ns),
+      key: "start_ns", header: "Start", sortKey: "start", downFirst: true, value: (job) => job.start_ns, cell: (job) => formatTime(job.start_ns),
       title: () => zoneName(),
     },
     {

@@ -18,7 +18,7 @@ export function agentColumns(agents: readonly AgentStatus[], nowMs: number): Col
   const others = new Set(agents.flatMap((agent) => Object.keys(agent.values)));
   for (const name of MAIN_COUNTERS) others.delete(name);
   const counter = (name: string): Column<AgentStatus> => ({
-    key: name, header: name.replaceAll("_", " "), sortKey: name, numeric: true, help: HELP[name],
+    key: name, header: title(name), sortKey: name, numeric: true, help: HELP[name],
     value: (agent) => agent.values[name] ?? null,
     title: (agent) => formatPlain(agent.values[name]),
     cell: (agent) => (
@@ -37,6 +37,11 @@ export function agentColumns(agents: readonly AgentStatus[], nowMs: number): Col
     ...[...others].sort().map(counter),
     { key: "boot", header: "Spool", help: "The random id born with the agent's spool", value: (agent) => agent.boot, cell: (agent) => <span className="mono muted">{agent.boot}</span> },
   ];
+}
+
+function title(name: string): string {
+  const words = name.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 export function isStale(agent: AgentStatus, nowMs: number): boolean {
