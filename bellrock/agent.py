@@ -30,7 +30,7 @@ def agent_toml(rings: Path, spool: Path, ingest_host: str, ingest_port: int, set
             "# Written by bellrock's server at each start; changes here are lost.",
             f"rings = {json.dumps(str(rings))}",
             f"spool = {json.dumps(str(spool))}",
-            f"spool_bytes_max = {settings.spool_mib << 20}",
+            f"spool_max_bytes = {settings.spool_mib << 20}",
             f"server = {json.dumps(f'{ingest_host}:{ingest_port}')}",
             "",
         ]

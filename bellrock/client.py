@@ -53,7 +53,9 @@ class Client:
             return False
         return True
 
-    def jobs(self, *, search: str | None = None, state: str | None = None, sort: str = "-start", limit: int = 50, cursor: str | None = None) -> dict[str, Any]:
+    def jobs(
+        self, *, search: str | None = None, state: str | None = None, sort: str = "-start", limit: int = 50, cursor: str | None = None
+    ) -> dict[str, Any]:
         """One page of jobs: {"jobs": [...], "total", "next_cursor"}."""
         return self.get("/api/v1/jobs", search=search, state=state, sort=sort, limit=limit, cursor=cursor)
 

@@ -64,7 +64,9 @@ def load(path: Path | None, state: Path, overrides: dict[str, Any] | None = None
         try:
             table = tomllib.loads(where.read_text())
         except OSError as error:
-            raise UsageError(f"{where}: cannot be read: {error.strerror}", "`bellrock server --sample-config` prints one to start from") from error
+            raise UsageError(
+                f"{where}: cannot be read: {error.strerror}", "`bellrock server --sample-config` prints one to start from"
+            ) from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{where}: not TOML: {error}", "`bellrock server --sample-config` prints one to start from") from error
     return parse(table, str(where), overrides)

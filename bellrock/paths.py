@@ -52,10 +52,14 @@ def private_dir(path: Path) -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.lstat()
     except OSError as error:
-        raise BellrockError(f"{path}: cannot be made: {error.strerror}", "set BELLROCK_STATE or BELLROCK_RINGS to a place you may write") from error
+        raise BellrockError(
+            f"{path}: cannot be made: {error.strerror}", "set BELLROCK_STATE or BELLROCK_RINGS to a place you may write"
+        ) from error
     # On /dev/shm anyone may have made that name first: what is not ours is not trusted, and a symlink is not followed.
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise BellrockError(f"{path} is not a directory of yours (owner {found.st_uid})", f"look with `ls -ld {path}`, and remove or rename it")
+        raise BellrockError(
+            f"{path} is not a directory of yours (owner {found.st_uid})", f"look with `ls -ld {path}`, and remove or rename it"
+        )
     if found.st_mode & 0o077:
         path.chmod(0o700)
     return path

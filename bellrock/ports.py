@@ -14,7 +14,8 @@ def pick_port(host: str, settings: Http | Ingest, explicit: bool, before: int | 
     if explicit and settings.port:
         if not is_free(host, settings.port):
             raise Unavailable(
-                f"{section}.port {settings.port} of {host} is taken", f"see who has it with `ss -ltnp 'sport = :{settings.port}'`, or choose another"
+                f"{section}.port {settings.port} of {host} is taken",
+                f"see who has it with `ss -ltnp 'sport = :{settings.port}'`, or choose another",
             )
         return settings.port
     wishes = [] if explicit else [before, settings.port] if before else [settings.port]

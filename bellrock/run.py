@@ -29,9 +29,19 @@ class Finished:
     end_ns: int
 
 
-def run_program(argv: Sequence[str], job: str, watched: watch.Watch, mask: set[int], warn: Warn, output: str | None = None) -> Finished:
+def run_program(
+    argv: Sequence[str],
+    job: str,
+    watched: watch.Watch,
+    mask: set[int],
+    warn: Warn,
+    *,
+    started: Callable[[], object] = lambda: None,
+    output: str | None = None,
+) -> Finished:
     """Run `argv` under watch as (a launch of) `job` and wait for it, inside `program.signals_held`.
 
+    `mask` is the program's signal mask, `started` is called once it runs, `output` takes its standard output if given.
     Raises CannotStart when the program cannot be executed; everything else goes to `warn`."""
     launch = events.new_launch(job, argv)
     folder: Path | None = None
@@ -45,10 +55,12 @@ def run_program(argv: Sequence[str], job: str, watched: watch.Watch, mask: set[i
         warn(f"{argv[0]} runs unwatched: {error}")
         folder = None
     try:
-        ended = program.wait(program.spawn(argv, environ, mask, output))
+        pid = program.spawn(argv, environ, mask, output)
     except program.CannotStart as error:
         _write_end(folder, launch, error.exit_code, warn)
         raise
+    started()
+    ended = program.wait(pid)
     return Finished(job, ended.exit_code, ended.signals, _write_end(folder, launch, ended.exit_code, warn))
 
 
@@ -64,7 +76,9 @@ def _write_end(folder: Path | None, launch: events.Launch, exit_code: int, warn:
     return end_ns
 
 
-def wait_settled(client: Callable[[], Client], finished: Finished, pause: Callable[[float], object], limit_s: float = SETTLE_S) -> dict[str, Any] | None:
+def wait_settled(
+    client: Callable[[], Client], finished: Finished, pause: Callable[[float], object], limit_s: float = SETTLE_S
+) -> dict[str, Any] | None:
     """Wait until all records of the job are stored and return the API's answer for it; None when `limit_s` was too short.
 
     `client` gives a client of a server that answers, each time anew, since a server may be restarted meanwhile;

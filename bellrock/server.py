@@ -27,7 +27,9 @@ class HttpServer:
     def __init__(self, app: Any, host: str, port: int, threads: int) -> None:
         import waitress.server
 
-        self._server = waitress.server.create_server(app, host=host, port=port, threads=threads, ident="bellrock", clear_untrusted_proxy_headers=True)
+        self._server = waitress.server.create_server(
+            app, host=host, port=port, threads=threads, ident="bellrock", clear_untrusted_proxy_headers=True
+        )
         self._thread = threading.Thread(target=self._server.run, name="pages", daemon=True)
 
     def start(self) -> None:
@@ -143,14 +145,3 @@ class Server:
 
 def _address(host: str) -> str:
     return "127.0.0.1" if host == "localhost" else host
-
-
-def serve(config: Config, state: Path, stop: threading.Event, ready: Callable[[Server], None]) -> None:
-    """Run a server until `stop` is set; `ready` is called once it answers. Raises as Server.start does."""
-    server = Server(config, state)
-    server.start()
-    try:
-        ready(server)
-        stop.wait()
-    finally:
-        server.stop()

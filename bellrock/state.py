@@ -36,7 +36,12 @@ def where(state: Path) -> Where | None:
         return None
     try:
         return Where(
-            str(found["url"]), str(found["ingest_host"]), int(found["ingest_port"]), int(found["pid"]), str(found["kind"]), int(found["started_ns"])
+            str(found["url"]),
+            str(found["ingest_host"]),
+            int(found["ingest_port"]),
+            int(found["pid"]),
+            str(found["kind"]),
+            int(found["started_ns"]),
         )
     except (KeyError, TypeError, ValueError):
         return None

@@ -17,7 +17,9 @@ class Watch:
     ignore: tuple[str, ...] = ()
 
 
-def make_watch(watch: Sequence[str], ignore: Sequence[str], file_systems: Sequence[str], mounts: str | None = None) -> tuple[Watch, list[str]]:
+def make_watch(
+    watch: Sequence[str], ignore: Sequence[str], file_systems: Sequence[str], mounts: str | None = None
+) -> tuple[Watch, list[str]]:
     """A Watch of prefixes (made absolute) and the mount points of `file_systems`; with it, warnings for a person.
 
     `mounts` is the text of /proc/self/mounts. Raises UsageError for a prefix with a colon, which the list cannot hold."""
@@ -58,7 +60,9 @@ def environment(base: Mapping[str, str], library: Path, rings: Path, job: str, w
 
     Raises UsageError where the library's path cannot stand in LD_PRELOAD."""
     if re.search(r"[\s:]", str(library)):
-        raise UsageError(f"{library} cannot be preloaded: its path holds a blank or a colon", "set BELLROCK_BUILD to a copy at another path")
+        raise UsageError(
+            f"{library} cannot be preloaded: its path holds a blank or a colon", "set BELLROCK_BUILD to a copy at another path"
+        )
     environ = dict(base)
     already = environ.get("LD_PRELOAD", "")
     if str(library) not in re.split(r"[\s:]+", already):

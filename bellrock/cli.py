@@ -1,0 +1,358 @@
+"""The command `bellrock`. Every verb is thin: parse, call, print. Errors become a line, a hint and an exit code here."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bellrock import __version__, console
+from bellrock.client import Client
+from bellrock.errors import EXIT_FAILED, ApiError, BellrockError
+
+EXIT_CODES = """\b
+Exit codes:
+  0  done
+  1  not found, or failed
+  2  the command line or the configuration is wrong
+  3  no server answers, or none can be started
+"""
+STATES = ("running", "completed", "failed")
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(
+    context_settings=CONTEXT,
+    help=f"""Watch what programs do to the I/O system, job by job.
+
+\b
+Examples:
+  bellrock run -- ./simulation input.dat     watch a program, and show what it did
+  bellrock jobs                              the jobs that were seen
+  bellrock show JOB                          one job's report
+  bellrock server                            collect and serve the pages until Ctrl-C
+  bellrock demo                              real programs, watched live in the browser
+
+{EXIT_CODES}""",
+)
+@click.version_option(__version__, prog_name="bellrock", message="%(prog)s %(version)s")
+def cli() -> None:
+    pass
+
+
+@cli.command(
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+    short_help="Run a program as a watched job.",
+    help="""Run CMD as a job under watch, then show what it did.
+
+The job's id is --name, else $SLURM_JOB_ID, $PBS_JOBID, $LSB_JOBID or $BELLROCK_JOB, else a new one. Several runs may
+share one id: they are launches of one job. The program's input, output, signals and exit code are its own; whatever
+goes wrong in Bellrock is a warning. Where no server is running, one runs as long as the program.
+
+\b
+Examples:
+  bellrock run -- make -j8
+  bellrock run --name test-17 -- mpirun -n 4 ./solver
+  bellrock run --watch /scratch --ignore /scratch/cache -- python3 train.py
+  bellrock run --watch-fs lustre -- ./solver
+  bellrock run --quiet -- ./solver > out.txt
+
+Exit code: the program's (128 + n if signal n ended it; 127 if it was not found, 126 if it cannot be executed).""",
+)
+@click.option("--name", metavar="ID", help="The job's id.")
+@click.option(
+    "--watch",
+    "watch_prefixes",
+    metavar="PREFIX",
+    multiple=True,
+    help="Watch only paths below PREFIX; a trailing * ends it inside a name. May be given more than once.",
+)
+@click.option(
+    "--ignore", "ignore_prefixes", metavar="PREFIX", multiple=True, help="Leave paths below PREFIX out. May be given more than once."
+)
+@click.option(
+    "--watch-fs", "file_systems", metavar="TYPE", multiple=True, help="Watch only mounted file systems of this type, such as lustre."
+)
+@click.option("--quiet", is_flag=True, help="Say nothing at the end, and do not wait for the job's records.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="The summary as one JSON object, on standard error: standard output is the program's."
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
+def run(
+    name: str | None,
+    watch_prefixes: tuple[str, ...],
+    ignore_prefixes: tuple[str, ...],
+    file_systems: tuple[str, ...],
+    quiet: bool,
+    as_json: bool,
+    command: tuple[str, ...],
+) -> None:
+    from bellrock import ids, program, watch
+    from bellrock.embedded import Keeper
+    from bellrock.run import run_program
+
+    job = ids.job_id(name)
+    watched, warnings = watch.make_watch(watch_prefixes, ignore_prefixes, file_systems)
+    for line in warnings:
+        console.warn(line)
+    console.log_warnings()
+    keeper = Keeper("run")
+    try:
+        with program.signals_held() as mask:
+            # The server comes up beside the program, never before it.
+            finished = run_program(command, job, watched, mask, console.warn, started=keeper.start)
+    except program.CannotStart as error:
+        console.fail(str(error))
+        sys.exit(error.exit_code)
+    try:
+        _after_run(keeper, finished, quiet, as_json)
+    except KeyboardInterrupt:
+        console.say(f"not waited for; later: bellrock show {job}")
+    except BellrockError as error:
+        console.warn(f"the job's records wait for a server: {error}")
+    sys.exit(finished.exit_code)
+
+
+def _after_run(keeper: Any, finished: Any, quiet: bool, as_json: bool) -> None:
+    from bellrock import report
+    from bellrock.run import SETTLE_S, interrupt_on_term, wait_settled
+
+    interrupt_on_term()
+    try:
+        if quiet or not finished.end_ns:
+            return
+        with console.waiting(f"waiting for the last records of job {finished.job}"):
+            answer = wait_settled(keeper.client, finished, time.sleep)
+        if answer is None:
+            console.warn(f"job {finished.job} was not complete after {SETTLE_S:.0f} s; later: bellrock show {finished.job}")
+        elif as_json:
+            print(json.dumps(report.headline(answer["profile"])), file=sys.stderr)
+        else:
+            for line in report.summary(answer):
+                console.stderr().print(line if line.startswith(" ") else f"bellrock: {line}")
+            console.stderr().print(
+                f"  more: bellrock show {finished.job}" if keeper.is_own else f"  {keeper.client().page(_key(answer['job']))}"
+            )
+    finally:
+        keeper.stop()
+
+
+def _key(job: dict[str, Any]) -> str:
+    """What stands for a job in addresses: its id, or another where several users claimed one id."""
+    return str(job.get("key") or job["job_id"])
+
+
+@cli.command(
+    short_help="Collect records and serve the pages.",
+    help=f"""Run the embedded server until Ctrl-C: it collects what watched programs do, and serves pages and API.
+
+It keeps everything in $BELLROCK_STATE (default ~/.local/share/bellrock), and runs the agent of this machine. Both may be
+killed at any instant: what was seen is kept. A default port that is taken gives way to a free one; the address is printed.
+
+\b
+Examples:
+  bellrock server
+  bellrock server --port 8080
+  bellrock server --sample-config > ~/.local/share/bellrock/server.toml
+
+{EXIT_CODES}""",
+)
+@click.option(
+    "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), help="Settings; default server.toml in the state directory."
+)
+@click.option("--host", help="Address of pages and API; loopback only.")
+@click.option("--port", type=int, help="Port of pages and API (default 8425).")
+@click.option("--ingest-port", type=int, help="Port that takes the agents' records (default 5044).")
+@click.option("--sample-config", is_flag=True, help="Print the commented sample of server.toml and end.")
+def server(config_file: Path | None, host: str | None, port: int | None, ingest_port: int | None, sample_config: bool) -> None:
+    import logging
+
+    from bellrock import config, paths, program
+    from bellrock.server import Server
+
+    if sample_config:
+        click.echo(config.sample(), nl=False)
+        return
+    state = paths.state_dir()
+    settings = config.load(config_file, state, {"http.host": host, "http.port": port, "ingest.port": ingest_port})
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    with program.signals_held():
+        running = Server(settings, state)
+        running.start()
+        try:
+            click.echo(f"pages at {running.url} · records at {settings.ingest.host}:{running.ingest_port} · state in {state}")
+            while not program.pause(3600):
+                pass
+            console.say("ending: the agent delivers its last records")
+        finally:
+            running.stop()
+
+
+@cli.command(
+    short_help="List jobs.",
+    help=f"""List jobs, newest first.
+
+\b
+Examples:
+  bellrock jobs
+  bellrock jobs --search patterns --state failed
+  bellrock jobs --limit 1000 --json | jq '.[].job_id'
+
+{EXIT_CODES}""",
+)
+@click.option("--search", metavar="TEXT", help="Only jobs with TEXT in their id, user, program or command.")
+@click.option("--state", "job_state", type=click.Choice(STATES), help="Only jobs in this state.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most so many.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON array.")
+def jobs(search: str | None, job_state: str | None, limit: int, as_json: bool) -> None:
+    from bellrock import report
+
+    with _client("jobs") as client:
+        found = list(client.every_job(search=search, state=job_state, limit=limit))
+    if as_json:
+        _print_json(found)
+    elif found:
+        _print(report.jobs_table(found))
+    else:
+        console.say("no job yet; begin with `bellrock run -- CMD`" if not (search or job_state) else "no job fits")
+
+
+@cli.command(
+    short_help="Report on one job.",
+    help=f"""Show what a job did: traffic, modes, bandwidth over time, request sizes, files and processes.
+
+\b
+Examples:
+  bellrock show 4711
+  bellrock show 4711 --files 50
+  bellrock show 4711 --json | jq .profile.write_bytes
+
+{EXIT_CODES}""",
+)
+@click.argument("job", metavar="JOB")
+@click.option("--files", "file_limit", type=click.IntRange(0, 10_000), default=10, show_default=True, help="Files to list, by bytes.")
+@click.option(
+    "--processes", "process_limit", type=click.IntRange(0, 10_000), default=10, show_default=True, help="Processes to list, by bytes."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: job, profile, series, files, processes.")
+def show(job: str, file_limit: int, process_limit: int, as_json: bool) -> None:
+    from bellrock import report
+
+    with _client("show") as client:
+        try:
+            answer = client.job(job)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            raise BellrockError(f"no job {job!r} is known at {client.url}", "see which there are with `bellrock jobs`") from error
+        series = client.series(job, points=200)
+        files = client.files(job, limit=max(file_limit, 1))
+        processes = client.processes(job, limit=max(process_limit, 1))
+        page = client.page(_key(answer["job"]))
+    files["files"], processes["processes"] = files["files"][:file_limit], processes["processes"][:process_limit]
+    if as_json:
+        _print_json({**answer, "series": series, "files": files["files"], "processes": processes["processes"]})
+    else:
+        output = _stdout()
+        output.print(report.show(answer, series, files, processes, page, output.width))
+
+
+@cli.command(
+    short_help="Watch real programs, live in the browser.",
+    help=f"""Run real programs under watch, each as a job, and serve the pages until Ctrl-C.
+
+The programs are one of ours that does N-N, N-1, N-M and 1-1 I/O, a small Python simulation, dd and cp, and, where they are
+installed, fio and an MPI program.
+
+\b
+Examples:
+  bellrock demo
+  bellrock demo --once --json > figures.json
+  bellrock demo --seconds 15 --keep /tmp/demo
+
+{EXIT_CODES}""",
+)
+@click.option("--once", is_flag=True, help="End when the programs have ended.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array, an object a job with its headline figures.")
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=40, show_default=True, help="About how long the programs take in all.")
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Work in DIR, and leave there what the programs wrote and said.",
+)
+def demo(once: bool, as_json: bool, seconds: float, keep: Path | None) -> None:
+    from bellrock.demo.runner import run_demo
+
+    console.log_warnings()
+    results = run_demo(once=once, seconds=seconds, keep=keep, show_json=_print_json if as_json else None)
+    if any(result.failed for result in results):
+        sys.exit(EXIT_FAILED)
+
+
+@contextmanager
+def _client(kind: str) -> Iterator[Client]:
+    """A client of the running server, or of one for the time of this command, whose start is shown if it takes long."""
+    from bellrock.embedded import obtain
+
+    console.log_warnings()
+    with console.waiting("starting a server for this command"):
+        lease = obtain(kind)
+    try:
+        yield lease.client
+    finally:
+        lease.release()
+
+
+def _stdout() -> Any:
+    from rich.console import Console
+
+    # Into a file or a pipe a table may be as wide as it likes.
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else max(int(os.environ.get("COLUMNS") or 0), 160))
+
+
+def _print(table: Any) -> None:
+    _stdout().print(table)
+
+
+def _print_json(value: Any) -> None:
+    json.dump(value, sys.stdout, indent=2)
+    sys.stdout.write("\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """The entry point: runs the command line and exits with its code."""
+    try:
+        # click would print a traceback for what it does not know, and its own words for Ctrl-C.
+        code = cli.main(prog_name="bellrock", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as wish:
+        code = wish.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.Abort:
+        code = 128 + signal.SIGINT
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
+    except BrokenPipeError:
+        # Whoever read us has gone (`bellrock jobs | head`); the interpreter must not find out again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = 0
+    except BellrockError as error:
+        console.fail(error.what, error.hint)
+        code = error.exit_code
+    except Exception as error:
+        if os.environ.get("BELLROCK_DEBUG"):
+            raise
+        console.fail(f"{type(error).__name__}: {error}", "this is a fault of Bellrock; set BELLROCK_DEBUG=1 to see where")
+        code = EXIT_FAILED
+    sys.exit(code if isinstance(code, int) else 0)

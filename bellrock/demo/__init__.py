@@ -1,0 +1,1 @@
+"""`bellrock demo`: real programs under watch, each as a job."""
