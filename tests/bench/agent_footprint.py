@@ -1,0 +1,83 @@
+"""What the agent takes on a compute node: memory idle and busy, CPU while a program reads 4 KiB at a time.
+
+CPU is in % of one core over the run. The records go over the real protocol to a receiver that keeps none.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from pipeline.ingest import Ingest
+from pipeline.store import Appended
+from tests.bench._watch import agent, answer, compiled, watch_environment, workplace
+
+RATE = 100_000
+SECONDS = 10
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Sink:
+    """A store that keeps nothing but the count."""
+
+    def __init__(self) -> None:
+        self.events = 0
+
+    def append(self, events: list[dict]) -> Appended:
+        self.events += len(events)
+        return Appended(runs=len(events))
+
+
+def rss_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise ValueError(f"/proc/{pid}/status: no VmRSS")
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def busy(process: subprocess.Popen, command: list[str], env: dict[str, str]) -> tuple[float, float, dict]:
+    """(agent's CPU in % of a core, its largest memory in MiB, the program's answer) while `command` runs."""
+    before, began, peak = cpu_s(process.pid), time.monotonic(), 0.0
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as program:
+        while program.poll() is None:
+            peak = max(peak, rss_mb(process.pid))
+            time.sleep(0.05)  # sampling interval
+        text = program.stdout.read()
+    if program.returncode:
+        raise RuntimeError(f"{command[0]} ended with {program.returncode}")
+    return (cpu_s(process.pid) - before) / (time.monotonic() - began) * 100, peak, text
+
+
+def run() -> list[dict]:
+    with workplace() as place:
+        pace = compiled("pace", place)
+        data, rings = place / "data", place / "rings"
+        data.mkdir()
+        ingest = Ingest(Sink(), lambda event: None, host="127.0.0.1", port=0)
+        ingest.start()
+        try:
+            with agent(place, rings, ingest.port) as process:
+                env = watch_environment(rings, data)
+                answer([str(pace), str(data / "file"), "seq", "1000", "1"], env)
+                time.sleep(2)  # what idle means: nothing to do for two seconds
+                idle = rss_mb(process.pid)
+                results = {
+                    mode: busy(process, [str(pace), str(data / "file"), mode, str(RATE), str(SECONDS)], env) for mode in ("seq", "random")
+                }
+        finally:
+            ingest.stop()
+    beacon = {"baseline_name": "Beacon's compute-node daemon (NSDI'19, Table 7), MB", "baseline": 10.0}
+    rows = [
+        {"name": "rss_idle_mb", "value": idle, "unit": "MiB", **beacon},
+        {"name": "rss_busy_mb", "value": max(r[1] for r in results.values()), "unit": "MiB", **beacon},
+    ]
+    for mode, name in (("seq", "cpu_busy_sequential_pct"), ("random", "cpu_busy_random_pct")):
+        rows.append({"name": name, "value": results[mode][0], "unit": "% of a core", "baseline_name": None, "baseline": None})
+    return rows

@@ -1,0 +1,54 @@
+"""What being watched costs a program: a 4 KiB pread and pwrite on tmpfs, and a program that writes checkpoints.
+
+Plain and watched runs alternate; figures are minima, because whatever else the machine does only adds. An agent reads along, as in real use.
+"""
+
+from __future__ import annotations
+
+
+from pipeline.ingest import Ingest
+from tests.bench._watch import agent, answer, compiled, watch_environment, workplace
+from tests.bench.agent_footprint import Sink
+
+TURNS = 12
+ROUNDS = 300
+STEPS = 20
+
+
+def run() -> list[dict]:
+    with workplace() as place:
+        calls, checkpoint = compiled("calls", place), compiled("checkpoint", place)
+        data, rings = place / "data", place / "rings"
+        data.mkdir()
+        ingest = Ingest(Sink(), lambda event: None, host="127.0.0.1", port=0)
+        ingest.start()
+        try:
+            with agent(place, rings, ingest.port):
+                env = watch_environment(rings, data)
+                plain, watched, slow, fast = [], [], [], []
+                for _ in range(TURNS):
+                    plain.append(answer([str(calls), str(data / "file"), str(ROUNDS)]))
+                    watched.append(answer([str(calls), str(data / "file"), str(ROUNDS)], env))
+                    fast.append(answer([str(checkpoint), str(data / "checkpoint"), str(STEPS)])["seconds"])
+                    slow.append(answer([str(checkpoint), str(data / "checkpoint"), str(STEPS)], env)["seconds"])
+        finally:
+            ingest.stop()
+    pair = min(p["timestamp_pair_ns"] for p in plain)
+
+    def added(key: str) -> float:
+        return min(w[key] for w in watched) - min(p[key] for p in plain)
+
+    rows = [
+        {"name": f"{call}_4k_added_ns", "value": added(f"{call}_ns"), "unit": "ns", "baseline_name": "a pair of timestamps", "baseline": pair}
+        for call in ("pread", "pwrite")
+    ]
+    rows.append(
+        {
+            "name": "checkpoint_slowdown_pct",
+            "value": (min(slow) / min(fast) - 1) * 100,
+            "unit": "%",
+            "baseline_name": "largest slowdown by Beacon (NSDI'19, Table 6), %",
+            "baseline": 0.86,
+        }
+    )
+    return rows
