@@ -15,6 +15,7 @@ from .runs import METADATA_OPS, Runs, read_runs
 from .series import peak_per_s
 
 LISTED_PHASES_MAX = 1000
+FORMAT = 1  # of the figures: raise it when one changes its meaning, and stored profiles are computed again
 HEADLINE = (
     "job_id", "program", "nodes", "processes", "io_processes", "runtime_s", "read_bytes", "write_bytes", "read_ops", "write_ops",
     "metadata_ops", "mdops_avg", "bandwidth_avg_read", "bandwidth_avg_write", "bandwidth_peak_read", "bandwidth_peak_write",
@@ -34,7 +35,7 @@ class Profile:
     "1-1" or None, see `io_mode`. files: distinct files with a read or write. mapped_bytes: length of memory mappings, whose use is not seen.
     folded_ops: operations whose sizes and times are means. io_nodes: nodes with a read or write. slowest_op: {op, seconds, file} or None.
     phase_list: at most 1000, those with most bytes, in order of time. operations, request_sizes: one entry a kind or power of two
-    (from ≤ size < to; 0 for itself).
+    (from ≤ size ≤ to; 0 for itself).
     """
 
     job_id: str
@@ -235,7 +236,7 @@ def _request_sizes(runs: Runs, reads: np.ndarray, writes: np.ndarray) -> list[di
     return [
         {
             "from_bytes": 0 if number == 0 else 2 ** (number - 1),
-            "to_bytes": 2**number,
+            "to_bytes": 2**number - 1,
             "read_ops": int(per_bin[0][number]),
             "write_ops": int(per_bin[1][number]),
             "read_bytes": int(per_bin[2][number]),

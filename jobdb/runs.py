@@ -169,7 +169,7 @@ def _programs_and_ranks(table, process, n_processes, start_ns, is_run) -> tuple[
         # Several ranks for one process would be a lie; the lowest is as good as any.
         lowest = np.full(n_processes, np.iinfo(np.int64).max)
         np.minimum.at(lowest, process[with_rank], integers(rank, least=None)[with_rank])
-        for number in np.unique(process[with_rank]).tolist():
+        for number in np.flatnonzero(np.bincount(process[with_rank], minlength=n_processes)).tolist():
             ranks[number] = int(lowest[number])
     program, names = encode(table["program"])
     # Of the latest instant's programs the first by name, so that the order of rows does not matter.

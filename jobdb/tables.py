@@ -1,0 +1,142 @@
+"""A job's traffic by file, by process and by node."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .grouping import compact, counts, group, highest, lowest, sums
+from .runs import METADATA_OPS, Runs
+
+FILE_SORTS = (
+    "bytes", "read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "errors", "processes", "mapped_bytes",
+    "first_ns", "last_ns", "file",
+)  # fmt: skip
+PROCESS_SORTS = (
+    "bytes", "read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "errors", "files", "first_ns", "last_ns", "rank", "program", "node", "process",
+)  # fmt: skip
+NODE_SORTS = (
+    "bytes", "read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "errors", "files", "processes", "first_ns", "last_ns", "node",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table by columns: each value has one element a row, in no order; `order` sorts, `rows` makes a part readable."""
+
+    columns: dict[str, list | np.ndarray]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the rows take, roughly: texts are shared with the runs."""
+        return 8 * len(self) * len(self.columns)
+
+    def order(self, sort: str, search: str = "") -> np.ndarray:
+        """Row numbers sorted by a column, descending where `sort` begins with "-"; rows without a value come last, equals keep their order.
+
+        search: only rows whose file contains it, whatever the case.
+        """
+        name = sort.removeprefix("-")
+        if name == "bytes":
+            values = self.columns["read_bytes"] + self.columns["write_bytes"]
+        else:
+            values = self.columns[name]
+        numbers = range(len(self))
+        if search:
+            sought = search.casefold()
+            numbers = [number for number, file in enumerate(self.columns["file"]) if file is not None and sought in file.casefold()]
+        if isinstance(values, np.ndarray):
+            numbers = np.fromiter(numbers, dtype=np.int64)
+            values = values[numbers]
+            return numbers[np.argsort(-values if sort.startswith("-") else values, kind="stable")]
+        known = sorted((number for number in numbers if values[number] is not None), key=values.__getitem__, reverse=sort.startswith("-"))
+        return np.array(known + [number for number in numbers if values[number] is None], dtype=np.int64)
+
+    def rows(self, numbers: np.ndarray) -> list[dict]:
+        """The given rows, fit for JSON."""
+        picked = {
+            name: values[numbers].tolist() if isinstance(values, np.ndarray) else [values[number] for number in numbers.tolist()]
+            for name, values in self.columns.items()
+        }
+        return [dict(zip(picked, row, strict=True)) for row in zip(*picked.values(), strict=True)]
+
+
+def file_table(runs: Runs) -> Table:
+    """One row a file with any call, failed ones included; a last row for calls whose file is not known has neither path nor id."""
+    size = len(runs.paths) + 1
+    file = np.where(runs.file < 0, size - 1, runs.file)
+    used, row = compact(file, size)
+    called = ~runs.failed
+    (of_row, _), _ = group((row[called], max(len(used), 1)), (runs.process[called], max(len(runs.process_keys), 1)))
+    mapped = runs.mask("mmap")
+    paths, ids = runs.paths.to_pylist() + [None], runs.file_ids.to_pylist() + [None]
+    return Table(
+        {
+            "file": [paths[number] for number in used.tolist()],
+            "file_id": [ids[number] for number in used.tolist()],
+            **_traffic(runs, row, len(used)),
+            "processes": counts(of_row, len(used)),
+            "mapped_bytes": sums(row[mapped], runs.bytes[mapped], len(used)),
+        }
+    )
+
+
+def process_table(runs: Runs) -> Table:
+    """One row a process with any call or a rank. `files` counts those that it read or wrote."""
+    size = len(runs.process_keys)
+    columns = {
+        "node": [node for node, _ in runs.process_keys],
+        "process": [process for _, process in runs.process_keys],
+        "rank": runs.ranks,
+        "program": runs.programs,
+        **_traffic(runs, runs.process, size),
+        "files": _files(runs, runs.process, size),
+    }
+    # A process that only started has no instant of a call.
+    silent = counts(runs.process, size) == 0
+    if silent.any():
+        for name in ("first_ns", "last_ns"):
+            columns[name] = [None if quiet else value for quiet, value in zip(silent.tolist(), columns[name].tolist(), strict=True)]
+    return Table(columns)
+
+
+def node_table(runs: Runs) -> Table:
+    """One row a node from which runs came. `processes` counts those with a call that succeeded."""
+    names = sorted({node for node, _ in runs.process_keys})
+    number = {name: place for place, name in enumerate(names)}
+    node_of_process = np.array([number[node] for node, _ in runs.process_keys], dtype=np.int64)
+    node = node_of_process[runs.process]
+    active = counts(runs.process[~runs.failed], len(runs.process_keys)) > 0
+    columns = {
+        "node": names,
+        "processes": counts(node_of_process[active], len(names)),
+        **_traffic(runs, node, len(names)),
+        "files": _files(runs, node, len(names)),
+    }
+    silent = counts(node, len(names)) == 0
+    if silent.any():
+        for name in ("first_ns", "last_ns"):
+            columns[name] = [None if quiet else value for quiet, value in zip(silent.tolist(), columns[name].tolist(), strict=True)]
+    return Table(columns)
+
+
+def _files(runs: Runs, row: np.ndarray, size: int) -> np.ndarray:
+    moved = runs.mask("read", "write") & (runs.file >= 0)
+    (of_row, _), _ = group((row[moved], max(size, 1)), (runs.file[moved], max(len(runs.paths), 1)))
+    return counts(of_row, size)
+
+
+def _traffic(runs: Runs, row: np.ndarray, size: int) -> dict[str, np.ndarray]:
+    reads, writes, metadata, failed = runs.mask("read"), runs.mask("write"), runs.mask(*METADATA_OPS), runs.failed
+    return {
+        "read_bytes": sums(row[reads], runs.bytes[reads], size),
+        "write_bytes": sums(row[writes], runs.bytes[writes], size),
+        "read_ops": sums(row[reads], runs.count[reads], size),
+        "write_ops": sums(row[writes], runs.count[writes], size),
+        "metadata_ops": sums(row[metadata], runs.count[metadata], size),
+        "errors": sums(row[failed], runs.count[failed], size),
+        "first_ns": lowest(row, runs.start_ns, size),
+        "last_ns": highest(row, runs.end_ns, size),
+    }
