@@ -22,7 +22,7 @@ export interface Operation {
   slowest_s: number;
 }
 
-/** Requests of at least `from_bytes` and at most `to_bytes`; bins go by powers of two, 0 has its own. */
+/** Requests of `from_bytes` to `to_bytes`, both included; bins go by powers of two, 0 has its own. */
 export interface SizeBin {
   from_bytes: number;
   to_bytes: number;

@@ -7,6 +7,7 @@ export interface Traffic {
   metadata_ops: number;
   errors: number;
   files: number;
-  first_ns: number;
-  last_ns: number;
+  /** null for one that only started. */
+  first_ns: number | null;
+  last_ns: number | null;
 }

@@ -30,7 +30,7 @@ export function JobPage() {
       {error && <ErrorNote error={error} stale />}
       <JobNotes job={job} profile={profile} />
       <JobFigures profile={profile} />
-      <SeriesPanel jobId={id} job={job} phases={profile.phase_list} intervalMs={intervalMs} />
+      <SeriesPanel jobId={id} job={job} phases={profile.phase_list} phaseCount={profile.phases ?? profile.phase_list.length} intervalMs={intervalMs} />
       <div className="columns">
         <SizesPanel bins={profile.request_sizes} />
         <OperationsPanel operations={profile.operations} />

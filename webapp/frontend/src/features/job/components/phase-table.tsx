@@ -27,14 +27,14 @@ function columns(onZoom: (phase: Phase) => void): Column<Numbered>[] {
   ];
 }
 
-/** Every phase with its volume; a click on its number zooms to it. */
-export function PhaseTable({ phases, onZoom }: { phases: readonly Phase[]; onZoom: (phase: Phase) => void }) {
+/** The phases with their volumes; a click on one zooms to it. Of very many, `phases` are those with most bytes, and `total` counts all. */
+export function PhaseTable({ phases, total, onZoom }: { phases: readonly Phase[]; total: number; onZoom: (phase: Phase) => void }) {
   const [all, setAll] = useState(false);
   const numbered = phases.map((phase, index) => ({ ...phase, number: index + 1 }));
   const shown = all ? numbered : numbered.slice(0, SHOWN_FIRST);
   return (
     <details data-testid="phases">
-      <summary>{phases.length === 1 ? "1 phase" : `${phases.length} phases`}</summary>
+      <summary>{total === 1 ? "1 phase" : `${formatCount(total)} phases`}{total > phases.length && `, the ${phases.length} with most bytes`}</summary>
       <Table caption="Phases" columns={columns(onZoom)} rows={shown} rowKey={(phase) => String(phase.number)} onRow={onZoom} empty="No phase." />
       {shown.length < numbered.length && (
         <div className="panel-body"><button type="button" className="button" onClick={() => setAll(true)}>Show all {numbered.length}</button></div>

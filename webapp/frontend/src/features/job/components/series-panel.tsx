@@ -16,13 +16,14 @@ interface SeriesPanelProps {
   jobId: string;
   job: Job;
   phases: readonly Phase[];
+  phaseCount: number;
   intervalMs: number | false;
 }
 
 const DIRECTION_LABELS = { both: "Read and write", read: "Read", write: "Write" } as const;
 
 /** Bandwidth, IOPS and metadata operations over time. Dragging over a span zooms into it and asks for its finer series. */
-export function SeriesPanel({ jobId, job, phases, intervalMs }: SeriesPanelProps) {
+export function SeriesPanel({ jobId, job, phases, phaseCount, intervalMs }: SeriesPanelProps) {
   const { params, change } = useUrlState();
   const palette = usePalette();
   const window = zoomWindow(params);
@@ -78,12 +79,12 @@ export function SeriesPanel({ jobId, job, phases, intervalMs }: SeriesPanelProps
             <Legend />
           </p>
           <Chart
-            option={option} heightPx={SERIES_HEIGHT_PX} label={seriesSummary(series, phases.length)} testId="series-chart"
+            option={option} heightPx={SERIES_HEIGHT_PX} label={seriesSummary(series, phaseCount)} testId="series-chart"
             onSpan={(from, to) => zoomTo([from, to])} onDoubleClick={() => window && zoomTo(null)}
           />
         </div>
       )}
-      {phases.length > 0 && <PhaseTable phases={phases} onZoom={(phase) => zoomTo(phaseSpan(phase))} />}
+      {phases.length > 0 && <PhaseTable phases={phases} total={phaseCount} onZoom={(phase) => zoomTo(phaseSpan(phase))} />}
     </Panel>
   );
 }

@@ -64,7 +64,7 @@ export function sizesOption(bins: readonly SizeBin[], metric: SizeMetric, palett
 
 function tooltip(bin: SizeBin | undefined): string {
   if (!bin) return "";
-  const title = bin.from_bytes === bin.to_bytes ? formatPlain(bin.from_bytes, "bytes") : `${sizeLabel(bin.from_bytes)} to ${sizeLabel(bin.to_bytes)}`;
+  const title = bin.from_bytes < 2 ? formatPlain(bin.from_bytes, bin.from_bytes === 1 ? "byte" : "bytes") : `${sizeLabel(bin.from_bytes)} to below ${sizeLabel(nextFrom(bin.from_bytes))}`;
   return tooltipHtml(title, [
     { colour: "var(--read)", label: "Reads", value: `${formatCount(bin.read_ops)}, ${formatBytes(bin.read_bytes)}` },
     { colour: "var(--write)", label: "Writes", value: `${formatCount(bin.write_ops)}, ${formatBytes(bin.write_bytes)}` },

@@ -48,11 +48,11 @@ function trafficColumns<Row extends Traffic>(startNs: number): Column<Row>[] {
 export function processColumns(rows: readonly ProcessRow[], startNs: number, onPick: (row: ProcessRow) => void): Column<ProcessRow>[] {
   return [
     {
-      key: "process", header: "Process", value: (row) => processKey(row), title: (row) => processKey(row),
+      key: "process", header: "Process", sortKey: "process", value: (row) => processKey(row), title: (row) => processKey(row),
       cell: (row) => <button type="button" className="link-button mono" onClick={() => onPick(row)}>{row.node}:{row.process.split(".")[0]}</button>,
     },
     { key: "rank", header: "Rank", sortKey: "rank", numeric: true, value: (row) => row.rank, cell: (row) => row.rank ?? UNKNOWN },
-    { key: "program", header: "Program", sortKey: "program", value: (row) => row.program, cell: (row) => row.program ?? UNKNOWN },
+    { key: "program", header: "Program", value: (row) => row.program, cell: (row) => row.program ?? UNKNOWN },
     shareColumn(mostBytes(rows)),
     ...trafficColumns<ProcessRow>(startNs),
   ];
