@@ -30,6 +30,7 @@ struct image {
     struct tp_header *header;
     char *names;
     void *_Atomic segments[1024];
+    _Atomic uint64_t names_ready; /* here, not in the file: what others write there must not lead us astray */
     char path[256];
     uint64_t anchor_ticks, anchor_ns;
     uint32_t pid;
@@ -134,6 +135,7 @@ static struct image *image_make(void)
     if (im->header == MAP_FAILED || im->names == MAP_FAILED)
         goto no_room;
     own_close(fd);
+    im->names_ready = TP_NAMES_STEP;
     tp_header_init(im->header, &facts.identity, TP_NAMES_STEP);
     return im;
 no_room:
@@ -274,6 +276,7 @@ const char *name_keep(uint64_t file, const char *path, size_t length)
     static struct {
         _Atomic uint64_t file;
         const char *_Atomic name;
+        _Atomic uint32_t length;
     } seen[SEEN]; /* what was kept lately; a name that falls out of it is kept once more, which harms nobody */
     struct image *im = image_get();
     if (!im)
@@ -281,10 +284,11 @@ const char *name_keep(uint64_t file, const char *path, size_t length)
     unsigned at = (unsigned)((file ^ file >> 32 ^ watched_tag) % SEEN);
     const char *name = atomic_load_explicit(&seen[at].name, memory_order_acquire);
     if (name && atomic_load_explicit(&seen[at].file, memory_order_relaxed) == file && name >= im->names &&
-        name < im->names + TP_NAMES_CAPACITY && tp_name_length(name) == length && !memcmp(name, path, length))
+        name < im->names + TP_NAMES_CAPACITY && atomic_load_explicit(&seen[at].length, memory_order_relaxed) == length &&
+        !memcmp(name, path, length))
         return name;
     uint64_t need = 0;
-    while (!(name = tp_name_add(im->header, im->names, file, path, length, &need))) {
+    while (!(name = tp_name_add(im->header, im->names, im->names_ready, file, path, length, &need))) {
         uint64_t ready = (need + TP_NAMES_STEP - 1) / TP_NAMES_STEP * TP_NAMES_STEP;
         int fd = need ? own_open(im->path, O_RDWR, 0) : -1;
         bool grown = fd >= 0 && make_room(fd, TP_NAMES_AT, ready);
@@ -294,9 +298,13 @@ const char *name_keep(uint64_t file, const char *path, size_t length)
             tp_lost_name(im->header);
             return NULL;
         }
+        uint64_t known = im->names_ready;
+        while (known < ready && !atomic_compare_exchange_weak(&im->names_ready, &known, ready))
+            ;
         tp_names_grown(im->header, ready);
     }
     atomic_store_explicit(&seen[at].file, file, memory_order_relaxed);
+    atomic_store_explicit(&seen[at].length, (uint32_t)length, memory_order_relaxed);
     atomic_store_explicit(&seen[at].name, name, memory_order_release);
     return name;
 }

@@ -72,14 +72,14 @@ static int descriptor_path(int fd, char *out)
 static struct file keep(const char *path, int length)
 {
     if (length <= 0 || !path_is_watched(path, (size_t)length))
-        return (struct file){0, NULL};
+        return (struct file){0};
     uint64_t id = tp_file_id(path, (size_t)length);
-    return (struct file){id, name_keep(id, path, (size_t)length)};
+    return (struct file){id, name_keep(id, path, (size_t)length), (uint32_t)length};
 }
 
 struct file file_of(int directory, const char *path)
 {
-    const struct file none = {0, NULL};
+    const struct file none = {0};
     if (!path)
         return none;
     char text[PATH_ROOM];
@@ -91,7 +91,7 @@ struct file file_of(int directory, const char *path)
             struct descriptor *d = watched(directory);
             const char *name = d ? atomic_load_explicit(&d->name, memory_order_acquire) : NULL;
             if (name) {
-                length = (int)tp_name_length(name);
+                length = (int)atomic_load_explicit(&d->name_length, memory_order_relaxed);
                 memcpy(text, name, (size_t)length);
             } else {
                 length = descriptor_path(directory, text);
@@ -126,11 +126,12 @@ static uint32_t position_new(int fd, uint64_t offset, uint8_t flags)
     return (uint32_t)fd; /* as many descriptors as places: cannot be */
 }
 
-static void set(int fd, uint32_t tag, uint64_t file, const char *name, uint32_t position)
+static void set(int fd, uint32_t tag, struct file f, uint32_t position)
 {
     struct descriptor *d = &descriptors[fd];
-    atomic_store_explicit(&d->file, file, memory_order_relaxed);
-    atomic_store_explicit(&d->name, name, memory_order_relaxed);
+    atomic_store_explicit(&d->file, f.id, memory_order_relaxed);
+    atomic_store_explicit(&d->name, f.name, memory_order_relaxed);
+    atomic_store_explicit(&d->name_length, f.name_length, memory_order_relaxed);
     atomic_store_explicit(&d->position, position, memory_order_relaxed);
     atomic_store_explicit(&d->tag, tag, memory_order_release);
 }
@@ -151,14 +152,14 @@ void descriptors_closed(unsigned first, unsigned last)
         descriptor_closed((int)fd);
 }
 
-void descriptor_opened(int fd, uint64_t file, const char *name, uint8_t flags)
+void descriptor_opened(int fd, struct file f, uint8_t flags)
 {
     if ((unsigned)fd >= FDS)
         return;
     descriptor_closed(fd); /* it was closed by a call that we do not see */
-    if (!file)
-        return set(fd, FD_IGNORED, 0, NULL, 0);
-    set(fd, watched_tag, file, name, position_new(fd, 0, flags));
+    if (!f.id)
+        return set(fd, FD_IGNORED, f, 0);
+    set(fd, watched_tag, f, position_new(fd, 0, flags));
 }
 
 void descriptor_copied(int from, int to)
@@ -171,8 +172,8 @@ void descriptor_copied(int from, int to)
         return;
     uint32_t position = atomic_load_explicit(&d->position, memory_order_relaxed) % FDS;
     atomic_fetch_add_explicit(&positions[position].users, 1, memory_order_relaxed);
-    set(to, watched_tag, atomic_load_explicit(&d->file, memory_order_relaxed),
-        atomic_load_explicit(&d->name, memory_order_relaxed), position);
+    struct file f = {d->file, d->name, d->name_length};
+    set(to, watched_tag, f, position);
 }
 
 /* A descriptor that we did not see opened (inherited through exec, made by a call below us), or that fork handed down. */
@@ -187,7 +188,7 @@ struct descriptor *descriptor_resolve(int fd)
         const char *name = atomic_load_explicit(&d->name, memory_order_relaxed);
         uint64_t file = atomic_load_explicit(&d->file, memory_order_relaxed);
         if (name)
-            atomic_store_explicit(&d->name, name_keep(file, name, tp_name_length(name)), memory_order_relaxed);
+            atomic_store_explicit(&d->name, name_keep(file, name, d->name_length), memory_order_relaxed);
         position_of(d)->flags |= TP_OFFSET_UNSURE;
         atomic_store_explicit(&d->tag, watched_tag, memory_order_release);
         errno = error;
@@ -200,16 +201,16 @@ struct descriptor *descriptor_resolve(int fd)
         errno = error;
         return NULL;
     }
-    struct file f = length > 0 ? keep(path, length) : (struct file){0, NULL};
+    struct file f = length > 0 ? keep(path, length) : (struct file){0};
     if (f.id && (syscall(SYS_fstat, fd, &st) != 0 || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))))
         f.id = 0;
     if (!f.id) {
-        set(fd, FD_IGNORED, 0, NULL, 0);
+        set(fd, FD_IGNORED, f, 0);
         errno = error;
         return NULL;
     }
     long offset = syscall(SYS_lseek, fd, 0L, SEEK_CUR);
-    set(fd, watched_tag, f.id, f.name, 
+    set(fd, watched_tag, f,
         position_new(fd, offset > 0 ? (uint64_t)offset : 0, TP_OFFSET_UNSURE | (S_ISDIR(st.st_mode) ? TP_DIRECTORY : 0)));
     errno = error;
     return d;

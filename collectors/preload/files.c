@@ -14,13 +14,13 @@ static void opened(struct file f, int fd, int flags, uint64_t start)
     if (f.id)
         record(TP_OPEN, fd, f.id, 0, 0, start, now_ticks(), fd < 0 ? error : 0, directory);
     if (fd >= 0) /* where an append goes is not known without asking: offsets then count from the opening */
-        descriptor_opened(fd, f.id, f.name, directory | (flags & O_APPEND ? TP_OFFSET_UNSURE : 0));
+        descriptor_opened(fd, f, directory | (flags & O_APPEND ? TP_OFFSET_UNSURE : 0));
     errno = error;
 }
 
 static inline struct file opening(int directory, const char *path)
 {
-    return outside() ? (struct file){0, NULL} : file_of(directory, path);
+    return outside() ? (struct file){0} : file_of(directory, path);
 }
 
 /* The mode, which is there only if the call creates. */

@@ -10,7 +10,7 @@
     REAL(int, name, parameters)                                                                                              \
     WRAP int name(parameters)                                                                                                \
     {                                                                                                                        \
-        struct file f = outside() ? (struct file){0, NULL} : file_of(directory, path);                                       \
+        struct file f = outside() ? (struct file){0} : file_of(directory, path);                                       \
         uint64_t start = f.id ? now_ticks() : 0;                                                                             \
         int r = CALL(name)(__VA_ARGS__);                                                                                     \
         record_path(op, f, start, r != 0);                                                                                   \
@@ -34,7 +34,7 @@
     WRAP int name(parameters)                                                                                                \
     {                                                                                                                        \
         struct descriptor *d = path && !*path && directory >= 0 ? watched(directory) : NULL;                                 \
-        struct file f = {0, NULL};                                                                                           \
+        struct file f = {0};                                                                                           \
         if (path && *path && !outside())                                                                                     \
             f = file_of(directory, path);                                                                                    \
         uint64_t start = d || f.id ? now_ticks() : 0;                                                                        \

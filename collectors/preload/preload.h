@@ -59,6 +59,7 @@ struct descriptor {
     _Atomic uint32_t position; /* index into the open file descriptions below, which dup()ed descriptors share */
     _Atomic uint64_t file;
     const char *_Atomic name; /* in the names area of this process image or, inherited, of its parent */
+    _Atomic uint32_t name_length;
 };
 struct position {
     _Atomic uint64_t offset;
@@ -83,7 +84,6 @@ static inline struct descriptor *watched(int fd)
         return NULL;
     return descriptor_resolve(fd);
 }
-void descriptor_opened(int fd, uint64_t file, const char *name, uint8_t flags);
 void descriptor_closed(int fd);
 void descriptor_copied(int from, int to);
 void descriptors_closed(unsigned first, unsigned last);
@@ -100,9 +100,11 @@ static inline uint8_t directory_flag(struct descriptor *d)
 struct file {
     uint64_t id; /* 0: not watched */
     const char *name;
+    uint32_t name_length;
 };
 /* Which file a call with (directory, path) means; asks the system nothing unless the directory is one we have not seen opened. */
 struct file file_of(int directory, const char *path);
+void descriptor_opened(int fd, struct file f, uint8_t flags);
 void directory_changed(void);
 bool path_is_watched(const char *path, size_t length);
 

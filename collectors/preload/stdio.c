@@ -194,7 +194,7 @@ static FILE *opened(FILE *stream, struct file f, const char *mode, uint64_t star
     if (f.id)
         record(TP_OPEN, fd, f.id, 0, 0, start, now_ticks(), stream ? 0 : error, TP_STDIO);
     if (fd >= 0)
-        descriptor_opened(fd, f.id, f.name, mode && mode[0] == 'a' ? TP_OFFSET_UNSURE : 0);
+        descriptor_opened(fd, f, mode && mode[0] == 'a' ? TP_OFFSET_UNSURE : 0);
     errno = error;
     return stream;
 }
@@ -202,7 +202,7 @@ static FILE *opened(FILE *stream, struct file f, const char *mode, uint64_t star
     REAL(FILE *, name, const char *, const char *)                                                                           \
     WRAP FILE *name(const char *path, const char *mode)                                                                      \
     {                                                                                                                        \
-        struct file f = outside() ? (struct file){0, NULL} : file_of(AT_FDCWD, path);                                        \
+        struct file f = outside() ? (struct file){0} : file_of(AT_FDCWD, path);                                        \
         uint64_t start = now_ticks();                                                                                        \
         return opened(CALL(name)(path, mode), f, mode, start);                                                               \
     }
@@ -242,7 +242,7 @@ WRAP int fclose(FILE *stream)
         uint64_t file, start = closing(stream, &fd, &file);                                                                  \
         if (file)                                                                                                            \
             record_descriptor(TP_CLOSE, fd, file, 0, start, false);                                                             \
-        struct file f = outside() ? (struct file){0, NULL} : file_of(AT_FDCWD, path);                                        \
+        struct file f = outside() ? (struct file){0} : file_of(AT_FDCWD, path);                                        \
         start = now_ticks();                                                                                                 \
         return opened(CALL(name)(path, mode, stream), f, mode, start);                                                       \
     }

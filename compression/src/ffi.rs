@@ -173,8 +173,9 @@ pub unsafe extern "C" fn tp_lost_operation(header: *const Header) {
     (*header).lost_operations.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Adds a name (`names` is the mapped names area). Answers where its path lies; null where there is no room: `*need` is then
-/// the size to which the area must grow first, or 0 where it may not grow.
+/// Adds a name (`names` is the mapped names area, of which `ready` bytes exist in the file). Answers where its path lies; null where
+/// there is no room: `*need` is then the size to which the area must grow first, or 0 where it may not grow. Whatever others
+/// have written into the file, nothing outside the area is touched.
 ///
 /// # Safety
 /// See the module.
@@ -182,6 +183,7 @@ pub unsafe extern "C" fn tp_lost_operation(header: *const Header) {
 pub unsafe extern "C" fn tp_name_add(
     header: *const Header,
     names: *mut u8,
+    ready: u64,
     file: u64,
     path: *const u8,
     length: usize,
@@ -191,12 +193,12 @@ pub unsafe extern "C" fn tp_name_add(
     let size = ring::name_entry_size(length) as u64;
     let mut taken = h.names_taken.load(Ordering::Relaxed);
     loop {
-        let end = taken.wrapping_add(size);
-        if end > ring::NAMES_CAPACITY as u64 || length > ring::PATH_MAX {
+        let end = taken.saturating_add(size);
+        if end > ring::NAMES_CAPACITY as u64 || length > ring::PATH_MAX || taken % 8 != 0 {
             *need = 0;
             return core::ptr::null();
         }
-        if end > h.names_ready.load(Ordering::Acquire) {
+        if end > ready {
             *need = end;
             return core::ptr::null();
         }
@@ -232,13 +234,4 @@ pub unsafe extern "C" fn tp_names_grown(header: *const Header, ready: u64) {
 #[no_mangle]
 pub unsafe extern "C" fn tp_lost_name(header: *const Header) {
     (*header).lost_names.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Length of the path that `tp_name_add` answered.
-///
-/// # Safety
-/// See the module.
-#[no_mangle]
-pub unsafe extern "C" fn tp_name_length(path: *const u8) -> u32 {
-    (*(path.sub(core::mem::size_of::<NameEntry>()) as *const NameEntry)).length
 }
