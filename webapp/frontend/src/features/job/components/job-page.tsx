@@ -14,8 +14,13 @@ import { SeriesPanel } from "./series-panel";
 import { SizesPanel } from "./sizes-panel";
 import { TrafficPanel } from "./traffic-panel";
 
+/** One job. Another id is another page: nothing of the former job may stay in view while it loads. */
 export function JobPage() {
   const { id = "" } = useParams();
+  return <OneJob key={id} id={id} />;
+}
+
+function OneJob({ id }: { id: string }) {
   const { data, error, dataUpdatedAt } = useJob(id);
   const intervalMs = error && !data ? false : jobIntervalMs(data?.job, dataUpdatedAt);
   useLastLook(id, isLive(data?.job));
@@ -44,10 +49,10 @@ export function JobPage() {
 /** When a job settles, everything is asked for once more: the last answers may be from before its last records. */
 function useLastLook(id: string, live: boolean) {
   const client = useQueryClient();
-  const before = useRef({ id, live });
+  const wasLive = useRef(live);
   useEffect(() => {
-    if (before.current.id === id && before.current.live && !live) void client.invalidateQueries({ queryKey: ["job", id] });
-    before.current = { id, live };
+    if (wasLive.current && !live) void client.invalidateQueries({ queryKey: ["job", id] });
+    wasLive.current = live;
   }, [client, id, live]);
 }
 

@@ -8,8 +8,9 @@ import { formatDuration, formatTime } from "@/shared/units";
 import { choice, msToNs, nsToMs, useUrlState, zoomWindow } from "@/shared/url-state";
 import type { Phase } from "../api/get-job";
 import { useSeries } from "../api/get-series";
+import { FilterChip } from "./filter-chip";
 import { PhaseTable } from "./phase-table";
-import { DIRECTIONS, SERIES_HEIGHT_PX, seriesOption, seriesSummary } from "./series-option";
+import { DIRECTIONS, SERIES_HEIGHT_PX, seriesOption, seriesSummary, type Direction } from "./series-option";
 import { panned, zoomed } from "./zoom";
 
 interface SeriesPanelProps {
@@ -42,19 +43,13 @@ export function SeriesPanel({ jobId, job, phases, phaseCount, intervalMs }: Seri
     change({ from_ns: span && msToNs(span[0]), to_ns: span && msToNs(span[1]) }, { push: true });
   const full: [number, number] = [nsToMs(job.start_ns), job.end_ns === null ? Math.max(toMs, nsToMs(job.start_ns)) : nsToMs(job.end_ns)];
   const now: [number, number] = [fromMs, toMs];
-  const selected = process ?? node;
 
   return (
     <Panel
       title="I/O over time" testId="series-panel"
       controls={
         <>
-          {selected && (
-            <span className="chip" data-testid="series-filter" data-value={selected}>
-              <span>only {process ? "process" : "node"} {selected}</span>
-              <button type="button" aria-label="Show the whole job" onClick={() => change({ node: null, process: null })}>×</button>
-            </span>
-          )}
+          <FilterChip testId="series-filter" />
           <Segmented label="Direction" value={direction} testId="direction" onChange={(value) => change({ direction: value === "both" ? null : value })}
             options={DIRECTIONS.map((value) => ({ value, label: DIRECTION_LABELS[value] }))} />
           <div className="zoom-buttons" role="group" aria-label="Time range">
@@ -76,7 +71,7 @@ export function SeriesPanel({ jobId, job, phases, phaseCount, intervalMs }: Seri
             <span>{formatTime(fromMs * 1e6, toMs - fromMs < 10_000 ? 3 : 0)} to {formatTime(toMs * 1e6, toMs - fromMs < 10_000 ? 3 : 0)}</span>
             <span>{formatDuration((toMs - fromMs) / 1000)} in steps of {formatDuration(series.step_s)}</span>
             <span className="wide-only">{window ? "double click or Back zooms out" : "drag to zoom"}</span>
-            <Legend />
+            <Legend direction={direction} />
           </p>
           <Chart
             option={option} heightPx={SERIES_HEIGHT_PX} label={seriesSummary(series, phaseCount)} testId="series-chart"
@@ -95,11 +90,11 @@ function phaseSpan(phase: Phase): [number, number] {
   return [(phase.start_ns - margin) / 1e6, (phase.end_ns + margin) / 1e6];
 }
 
-function Legend() {
+function Legend({ direction }: { direction: Direction }) {
   return (
     <span className="legend">
-      <span><i className="legend-dot legend-read" />read</span>
-      <span><i className="legend-dot legend-write" />write</span>
+      {direction !== "write" && <span><i className="legend-dot legend-read" />read</span>}
+      {direction !== "read" && <span><i className="legend-dot legend-write" />write</span>}
       <span><i className="legend-dot legend-metadata" />metadata</span>
       <span><i className="legend-dot legend-band" />phase</span>
     </span>

@@ -7,6 +7,7 @@ import { Table, sortRows } from "@/shared/ui/table";
 import { choice, useUrlState } from "@/shared/url-state";
 import { useNodes } from "../api/get-nodes";
 import { useProcesses } from "../api/get-processes";
+import { FilterChip } from "./filter-chip";
 import { nodeColumns, processColumns, processKey, processLabel } from "./traffic-columns";
 import { trafficOption, type TrafficBar } from "./traffic-option";
 
@@ -30,8 +31,11 @@ export function TrafficPanel(props: TrafficPanelProps) {
     <Panel
       title="Who did the I/O" testId="traffic-panel"
       controls={
-        <Segmented label="Traffic by" value={by} testId="traffic" options={BY.map((value) => ({ value, label: BY_LABELS[value] }))}
-          onChange={(value) => change({ traffic: value === "process" ? null : value, traffic_sort: null, traffic_cursor: null })} />
+        <>
+          <FilterChip testId="traffic-filter" />
+          <Segmented label="Traffic by" value={by} testId="traffic" options={BY.map((value) => ({ value, label: BY_LABELS[value] }))}
+            onChange={(value) => change({ traffic: value === "process" ? null : value, traffic_sort: null, traffic_cursor: null })} />
+        </>
       }
     >
       {by === "process" ? <Processes {...props} /> : <Nodes {...props} />}
