@@ -1,1 +1,117 @@
-fn main() {}
+//! bellrock-agent: Bellrock's daemon on every node. See docs/agent.md.
+
+mod agent;
+mod clock;
+mod config;
+mod counters;
+mod event;
+mod log;
+mod ship;
+mod sources;
+mod sys;
+#[cfg(test)]
+mod testing;
+
+use config::Config;
+use lexopt::prelude::*;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+bellrock-agent: ships what watched programs did to a Bellrock server.
+
+Usage: bellrock-agent [FLAGS]
+
+  --config FILE        settings (TOML); without it the defaults of agent.sample.toml
+  --rings DIR          where watched programs put their ring files
+  --spool DIR          where records wait until they are acknowledged
+  --server HOST:PORT   Bellrock's ingest, on this machine
+  --node NAME          name of this node in every record
+  --root DIR           prefix of /proc and of the rings' path, to run on a capture
+  --once               read what is there, ship it, and end
+  --check              check the settings, and end
+  --version, --help
+
+Flags beat the file. SIGTERM and SIGINT end it: it reads and spools a last time and ships for at most 5 s.
+
+Exit codes: 0 ended as asked; 1 it cannot run (the message says why); 2 wrong flags or settings; 3 another agent uses the
+spool; 4 with --once: not everything was acknowledged, the rest waits in the spool.
+
+Examples:
+  bellrock-agent --config /etc/bellrock/agent.toml
+  bellrock-agent --config agent.toml --check
+  bellrock-agent --spool /tmp/spool --server 127.0.0.1:5044 --once
+";
+
+enum Mode {
+    Watch,
+    Once,
+    Check,
+}
+
+/// Settings and mode, or what to print instead.
+fn parse_flags() -> Result<Result<(Config, Mode), String>, String> {
+    let hint = |e: lexopt::Error| format!("{e}; run bellrock-agent --help");
+    let mut parser = lexopt::Parser::from_env();
+    let (mut file, mut root, mut mode) = (None, None, Mode::Watch);
+    let (mut rings, mut spool, mut server, mut node) = (None, None, None, None);
+    while let Some(flag) = parser.next().map_err(hint)? {
+        let wanted: &mut Option<String> = match flag {
+            Long("config") => &mut file,
+            Long("root") => &mut root,
+            Long("rings") => &mut rings,
+            Long("spool") => &mut spool,
+            Long("server") => &mut server,
+            Long("node") => &mut node,
+            Long("once") => {
+                mode = Mode::Once;
+                continue;
+            }
+            Long("check") => {
+                mode = Mode::Check;
+                continue;
+            }
+            Long("version") => {
+                return Ok(Err(format!(
+                    "bellrock-agent {}\n",
+                    env!("CARGO_PKG_VERSION")
+                )))
+            }
+            Long("help") | Short('h') => return Ok(Err(HELP.into())),
+            other => return Err(hint(other.unexpected())),
+        };
+        *wanted = Some(parser.value().and_then(|v| v.string()).map_err(hint)?);
+    }
+    let mut config = Config::load(file.map(PathBuf::from).as_deref())?;
+    config.root = root.map_or(config.root, PathBuf::from);
+    config.rings = rings.map_or(config.rings, PathBuf::from);
+    config.spool = spool.map_or(config.spool, PathBuf::from);
+    config.server = server.unwrap_or(config.server);
+    config.node = node.unwrap_or(config.node);
+    config.finish()?;
+    Ok(Ok((config, mode)))
+}
+
+fn main() -> ExitCode {
+    sys::tune();
+    match parse_flags() {
+        Ok(Ok((config, Mode::Check))) => {
+            println!(
+                "settings are valid: node {}, rings {}, server {}",
+                config.node,
+                config.rings.display(),
+                config.server
+            );
+            ExitCode::SUCCESS
+        }
+        Ok(Ok((config, mode))) => agent::run(config, matches!(mode, Mode::Once)),
+        Ok(Err(text)) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            eprintln!("bellrock-agent: error: {e}");
+            ExitCode::from(agent::EXIT_USAGE)
+        }
+    }
+}

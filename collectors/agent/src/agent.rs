@@ -1,0 +1,277 @@
+//! The agent's loop: look at the sources, spool what they gave, sleep. A second thread ships.
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::counters::{Counters, Gauges, Sampler};
+use crate::ship::batch::{Batch, RAW_BYTES_MAX};
+use crate::ship::lumberjack::{Settings, Shipper};
+use crate::ship::spool::{AppendError, OpenError, Shared, Spool};
+use crate::sources::{self, Pass, Progress, Source};
+use crate::{info, sys, warn};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub const EXIT_FAILED: u8 = 1;
+pub const EXIT_USAGE: u8 = 2;
+pub const EXIT_LOCKED: u8 = 3;
+pub const EXIT_NOT_SHIPPED: u8 = 4;
+
+/// How long an ending agent goes on shipping.
+const SHIP_AT_STOP: Duration = Duration::from_secs(5);
+/// How long `--once` does.
+const SHIP_ONCE: Duration = Duration::from_secs(60);
+/// Pause before a spool that could not be written is tried again: from, to.
+const SPOOL_RETRY_MIN: Duration = Duration::from_millis(50);
+const SPOOL_RETRY_MAX: Duration = Duration::from_secs(2);
+const SHIPPER_STACK_BYTES: usize = 256 << 10;
+
+struct Agent {
+    config: Config,
+    counters: Arc<Counters>,
+    clock: Clock,
+    sources: Vec<Box<dyn Source>>,
+    spool: Spool,
+    batch: Batch,
+    sampler: Sampler,
+    sampled: Option<Instant>,
+    once: bool,
+}
+
+/// Runs until a signal, or with `once` until all that is there was shipped.
+pub fn run(config: Config, once: bool) -> ExitCode {
+    let addresses = match config.addresses() {
+        Ok(addresses) => addresses,
+        Err(e) => return fail(EXIT_USAGE, &e),
+    };
+    if let Err(e) = sys::catch_signals() {
+        return fail(EXIT_FAILED, &format!("signals: {e}"));
+    }
+    let counters = Arc::new(Counters::default());
+    let mut sources = sources::all(&config, &counters);
+    let spool = Spool::open(
+        &config.spool,
+        config.spool_max_bytes,
+        config.segment_max_bytes,
+        &counters,
+        |all, cursors| sources::restore(&mut sources, all, cursors),
+    );
+    let spool = match spool {
+        Ok(spool) => spool,
+        Err(OpenError::Locked(pid)) => {
+            let dir = config.spool.display();
+            return fail(EXIT_LOCKED, &format!("spool {dir}: the agent with pid {pid} uses it; stop that one, or give another --spool DIR"));
+        }
+        Err(OpenError::Io(e)) => {
+            return fail(
+                EXIT_FAILED,
+                &format!("spool: {e}; give a directory of yours with --spool DIR"),
+            )
+        }
+    };
+    info!(
+        "start",
+        "node {}, rings {}, server {}, spool {} (boot {:016x}, next record {}, {} bytes)",
+        config.node,
+        config.under_root(&config.rings).display(),
+        config.server,
+        config.spool.display(),
+        spool.boot(),
+        spool.next_seq(),
+        spool.bytes()
+    );
+    let settings = Settings {
+        addresses,
+        reconnect_min: Duration::from_millis(config.reconnect_min_ms),
+        reconnect_max: Duration::from_millis(config.reconnect_max_ms),
+        ack_timeout: Duration::from_secs(config.ack_timeout_s),
+    };
+    let shared = spool.shared();
+    let mut shipper = Shipper::new(settings, shared.clone(), counters.clone());
+    let thread = std::thread::Builder::new()
+        .name("ship".into())
+        .stack_size(SHIPPER_STACK_BYTES);
+    // Not joined: at the end it is waited for through the spool, for a bounded time.
+    if let Err(e) = thread.spawn(move || shipper.run()) {
+        return fail(EXIT_FAILED, &format!("cannot start a thread: {e}"));
+    }
+    let clock = Clock::start();
+    let sampler = Sampler::new(clock.now().utc_ns());
+    let raw_max = RAW_BYTES_MAX.min((config.spool_max_bytes / 8) as usize);
+    let batch = Batch::new(
+        &config.node,
+        spool.boot(),
+        spool.next_seq(),
+        config.batch_max_events,
+        raw_max,
+    );
+    let mut agent = Agent {
+        config,
+        counters,
+        clock,
+        sources,
+        spool,
+        batch,
+        sampler,
+        sampled: None,
+        once,
+    };
+    if !once {
+        agent.watch();
+    }
+    agent.end(&shared)
+}
+
+fn fail(code: u8, text: &str) -> ExitCode {
+    eprintln!("bellrock-agent: error: {text}");
+    ExitCode::from(code)
+}
+
+impl Agent {
+    /// Looks again and again, more often while rings fill fast.
+    fn watch(&mut self) {
+        let shortest = Duration::from_millis(self.config.poll_min_ms);
+        let longest = Duration::from_millis(self.config.poll_max_ms);
+        let mut pause = shortest;
+        while !sys::stop_asked() {
+            let Some(pass) = self.pass(false) else { return };
+            pause = match pass.fill {
+                _ if pass.more => shortest,
+                0.5.. => shortest,
+                0.25.. => (pause / 2).max(shortest),
+                ..0.1 => (pause + pause / 2).min(longest),
+                _ => pause,
+            };
+            sys::wait(pause);
+        }
+    }
+
+    /// Reads everything that is there. `None`: asked to stop while the spool could not be written.
+    fn pass(&mut self, last: bool) -> Option<Pass> {
+        let mut pass = Pass::new(self.clock.now(), last);
+        for source in &mut self.sources {
+            source.begin(&mut pass);
+        }
+        for index in 0..self.sources.len() {
+            while self.sources[index].read(&mut pass, &mut self.batch) == Progress::More {
+                if !self.commit() {
+                    return None;
+                }
+            }
+        }
+        let period = Duration::from_secs(self.config.sample_period_s);
+        if last || self.sampled.is_none_or(|t| t.elapsed() >= period) {
+            if !self.batch.has_room() && !self.commit() {
+                return None;
+            }
+            self.sample();
+        }
+        self.commit().then_some(pass)
+    }
+
+    fn sample(&mut self) {
+        self.sampled = Some(Instant::now());
+        self.counters.records.add(1);
+        let gauges = Gauges {
+            spool_bytes: self.spool.bytes(),
+            rings: self.sources.iter().map(|s| s.open_files()).sum(),
+        };
+        let now_ns = self.clock.now().utc_ns();
+        let (sampler, node, counters) = (&mut self.sampler, &self.config.node, &self.counters);
+        self.batch.push("sample", |out| {
+            sampler.write(out, node, now_ns, counters, &gauges)
+        });
+    }
+
+    /// Spools the batch with the cursors that it was read up to. While that fails nothing more is read. Answers false if
+    /// asked to stop before it succeeded: then the batch is read again by the next agent.
+    fn commit(&mut self) -> bool {
+        let mut pause = SPOOL_RETRY_MIN;
+        let mut full_since: Option<Instant> = None;
+        loop {
+            let window = match self.batch.finish() {
+                Ok(window) => window,
+                Err(e) => unreachable!("compressing in memory failed: {e}"),
+            };
+            let sources = &self.sources;
+            match self
+                .spool
+                .append(&window, |all, out| sources::cursors(sources, all, out))
+            {
+                Ok(()) => break,
+                Err(AppendError::Full) => {
+                    full_since.get_or_insert_with(Instant::now);
+                    warn!(
+                        "spool full",
+                        "spool {}: full ({} bytes); the rings are not read until the server at {} acknowledges; check that it runs",
+                        self.config.spool.display(),
+                        self.spool.bytes(),
+                        self.config.server
+                    );
+                }
+                Err(AppendError::Io(e)) => {
+                    self.counters.spool_errors.add(1);
+                    warn!(
+                        "spool not written",
+                        "spool {}: {e}; it is tried again; check with: df {0}",
+                        self.config.spool.display()
+                    );
+                }
+            }
+            if sys::stop_asked() || self.once {
+                return false;
+            }
+            sys::wait(pause);
+            pause = (pause * 2).min(SPOOL_RETRY_MAX);
+        }
+        if let Some(since) = full_since {
+            self.counters
+                .spool_full_seconds
+                .add(since.elapsed().as_secs_f64().ceil() as u64);
+        }
+        if let Err(e) = self.batch.restart(self.spool.next_seq()) {
+            unreachable!("compressing in memory failed: {e}");
+        }
+        for source in &mut self.sources {
+            source.committed();
+        }
+        true
+    }
+
+    /// A last look, then ships for a bounded time.
+    fn end(&mut self, shared: &Shared) -> ExitCode {
+        if self.pass(true).is_none() {
+            warn!(
+                "last look",
+                "what the rings still hold is not spooled; the next agent reads it"
+            );
+        }
+        if let Err(e) = self.spool.sync() {
+            warn!(
+                "spool not synced",
+                "spool {}: {e}",
+                self.config.spool.display()
+            );
+        }
+        shared.stop();
+        let all = shared.wait_for_end(if self.once { SHIP_ONCE } else { SHIP_AT_STOP });
+        shared.save();
+        let c = &self.counters;
+        info!(
+            "end",
+            "{} operations seen, {} records, {} acknowledged{}",
+            c.seen.get(),
+            c.records.get(),
+            c.acknowledged.get(),
+            if all {
+                ""
+            } else {
+                "; the rest waits in the spool"
+            }
+        );
+        match all || !self.once {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::from(EXIT_NOT_SHIPPED),
+        }
+    }
+}

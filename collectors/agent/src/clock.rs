@@ -1,0 +1,297 @@
+//! From ticks to UTC.
+//!
+//! A ring's header bears one instant on both clocks, the agent takes a second: between these ticks are interpolated to
+//! CLOCK_MONOTONIC, and the present offset of CLOCK_REALTIME makes UTC of it.
+
+use crate::sys;
+use std::time::Duration;
+use tracepack::ring::{CLOCK_MONOTONIC, CLOCK_TSC};
+
+/// Two instants nearer than this give no rate.
+const BASELINE_MIN_NS: i64 = 1_000_000;
+/// How long the agent measures at its start for a first rate.
+const FIRST_MEASURE: Duration = Duration::from_millis(5);
+/// By how much (a fraction) a ring's own rate may differ from the agent's.
+const RATE_TOLERANCE: f64 = 0.01;
+/// How far ahead of now a time may lie, ns.
+const AHEAD_MAX_NS: i64 = 1_000_000_000;
+
+/// One instant on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    pub ticks: u64,
+    pub monotonic_ns: i64,
+}
+
+#[cfg(target_arch = "x86_64")]
+fn read_ticks() -> u64 {
+    // SAFETY: every x86_64 has the time-stamp counter.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+#[cfg(not(target_arch = "x86_64"))]
+fn read_ticks() -> u64 {
+    sys::clock_ns(libc::CLOCK_MONOTONIC) as u64
+}
+
+/// The best of three tries: the one in which the clock was read fastest.
+fn pair() -> Pair {
+    let mut best: Option<(i64, Pair)> = None;
+    for _ in 0..3 {
+        let before = sys::clock_ns(libc::CLOCK_MONOTONIC);
+        let ticks = read_ticks();
+        let after = sys::clock_ns(libc::CLOCK_MONOTONIC);
+        let found = Pair {
+            ticks,
+            monotonic_ns: before + (after - before) / 2,
+        };
+        match best {
+            Some((took, _)) if took <= after - before => {}
+            _ => best = Some((after - before, found)),
+        }
+    }
+    best.map_or(
+        Pair {
+            ticks: 0,
+            monotonic_ns: 0,
+        },
+        |b| b.1,
+    )
+}
+
+/// The present, on every clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    pub pair: Pair,
+    /// UTC less CLOCK_MONOTONIC.
+    pub utc_offset_ns: i64,
+    /// The agent's own measure of the time-stamp counter.
+    pub ns_per_tick: f64,
+    /// UTC less CLOCK_BOOTTIME.
+    pub boot_utc_ns: i64,
+}
+
+impl Now {
+    pub fn utc_ns(&self) -> i64 {
+        self.pair.monotonic_ns + self.utc_offset_ns
+    }
+
+    /// UTC of a process's start, given in clock ticks since boot. The flag: it made no sense and was moved.
+    pub fn process_start_ns(&self, start_ticks: u64) -> (i64, bool) {
+        let since_boot = start_ticks as i128 * 1_000_000_000 / sys::ticks_per_second() as i128;
+        let utc = self.boot_utc_ns as i128 + since_boot;
+        let inside = utc.clamp(self.boot_utc_ns as i128, self.utc_ns() as i128);
+        (inside as i64, inside != utc)
+    }
+}
+
+/// Measures the time-stamp counter for as long as the agent lives.
+pub struct Clock {
+    first: Pair,
+}
+
+impl Clock {
+    /// Takes a few milliseconds.
+    pub fn start() -> Clock {
+        let first = pair();
+        std::thread::sleep(FIRST_MEASURE);
+        Clock { first }
+    }
+
+    pub fn now(&self) -> Now {
+        let pair = pair();
+        let ticks = pair.ticks.wrapping_sub(self.first.ticks).max(1);
+        Now {
+            pair,
+            utc_offset_ns: sys::clock_ns(libc::CLOCK_REALTIME)
+                - sys::clock_ns(libc::CLOCK_MONOTONIC),
+            ns_per_tick: (pair.monotonic_ns - self.first.monotonic_ns) as f64 / ticks as f64,
+            boot_utc_ns: sys::clock_ns(libc::CLOCK_REALTIME) - sys::clock_ns(libc::CLOCK_BOOTTIME),
+        }
+    }
+}
+
+/// How one ring's ticks become times.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    base: Pair,
+    rate: f64,
+    now: Now,
+    now_ticks: u64,
+}
+
+impl Scale {
+    /// `clock`, `anchor_ticks` and `anchor_monotonic_ns` come from a ring's header: nobody vouches for them.
+    pub fn new(
+        clock: u32,
+        anchor_ticks: u64,
+        anchor_monotonic_ns: u64,
+        now: &Now,
+    ) -> Option<Scale> {
+        let zero = Pair {
+            ticks: 0,
+            monotonic_ns: 0,
+        };
+        if clock == CLOCK_MONOTONIC {
+            return Some(Scale {
+                base: zero,
+                rate: 1.0,
+                now: *now,
+                now_ticks: now.pair.monotonic_ns as u64,
+            });
+        }
+        if clock != CLOCK_TSC {
+            return None;
+        }
+        let ticks = now.pair.ticks.wrapping_sub(anchor_ticks) as i64;
+        let time_ns = now
+            .pair
+            .monotonic_ns
+            .wrapping_sub(anchor_monotonic_ns as i64);
+        let rate = time_ns as f64 / ticks as f64;
+        let own = Scale {
+            base: now.pair,
+            rate: now.ns_per_tick,
+            now: *now,
+            now_ticks: now.pair.ticks,
+        };
+        // Too near or not plausible: the agent's own instant and rate serve instead.
+        if ticks <= 0
+            || time_ns < BASELINE_MIN_NS
+            || (rate / now.ns_per_tick - 1.0).abs() > RATE_TOLERANCE
+        {
+            return Some(own);
+        }
+        let base = Pair {
+            ticks: anchor_ticks,
+            monotonic_ns: anchor_monotonic_ns as i64,
+        };
+        Some(Scale { base, rate, ..own })
+    }
+
+    /// UTC of an instant in ticks. The flag: it lay before boot or ahead of now, and was moved.
+    pub fn utc_ns(&self, ticks: u64) -> (i64, bool) {
+        let since_base = ticks.wrapping_sub(self.base.ticks) as i64;
+        let monotonic = self
+            .base
+            .monotonic_ns
+            .saturating_add((since_base as f64 * self.rate) as i64);
+        let inside = monotonic.clamp(0, self.now.pair.monotonic_ns + AHEAD_MAX_NS);
+        (inside + self.now.utc_offset_ns, inside != monotonic)
+    }
+
+    /// A span of ticks, in ns; never negative.
+    pub fn span_ns(&self, ticks: u64) -> i64 {
+        (ticks as f64 * self.rate) as i64
+    }
+
+    /// Ticks since an instant; negative if it is to come.
+    pub fn age_ticks(&self, ticks: u64) -> i64 {
+        self.now_ticks.wrapping_sub(ticks) as i64
+    }
+
+    pub fn ticks_of_ms(&self, ms: u64) -> i64 {
+        (ms as f64 * 1e6 / self.rate.max(1e-6)) as i64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Now {
+        Now {
+            pair: Pair {
+                ticks: 1_000_000_000_000,
+                monotonic_ns: 500_000_000_000,
+            },
+            utc_offset_ns: 1_700_000_000_000_000_000,
+            ns_per_tick: 0.5,
+            boot_utc_ns: 1_700_000_000_000_000_000,
+        }
+    }
+
+    #[test]
+    fn ticks_are_interpolated_between_the_two_instants() {
+        let now = now();
+        // An anchor 100 s ago on a counter that is 0.1 % faster than the agent believes.
+        let scale = Scale::new(
+            CLOCK_TSC,
+            1_000_000_000_000 - 200_200_000_000,
+            400_000_000_000,
+            &now,
+        )
+        .unwrap();
+        let (utc, moved) = scale.utc_ns(1_000_000_000_000 - 100_100_000_000);
+        assert!(!moved);
+        assert!(
+            (utc - (now.utc_offset_ns + 450_000_000_000)).abs() < 10,
+            "{utc}"
+        );
+        assert!((scale.span_ns(2002) - 1000).abs() <= 1);
+    }
+
+    #[test]
+    fn a_short_baseline_uses_the_agents_own_rate() {
+        let now = now();
+        let scale = Scale::new(
+            CLOCK_TSC,
+            now.pair.ticks - 10,
+            now.pair.monotonic_ns as u64,
+            &now,
+        )
+        .unwrap();
+        assert_eq!(scale.utc_ns(now.pair.ticks - 2000).0, now.utc_ns() - 1000);
+    }
+
+    #[test]
+    fn monotonic_ticks_are_taken_as_they_are() {
+        let now = now();
+        let scale = Scale::new(CLOCK_MONOTONIC, 3, 4, &now).unwrap();
+        assert_eq!(
+            scale.utc_ns(499_000_000_000),
+            (now.utc_ns() - 1_000_000_000, false)
+        );
+        assert_eq!(scale.age_ticks(499_999_999_999), 1);
+    }
+
+    #[test]
+    fn hostile_numbers_stay_inside_the_machines_life() {
+        let now = now();
+        assert!(Scale::new(7, 0, 0, &now).is_none());
+        for anchor in [0, 1, u64::MAX, 1 << 63, now.pair.ticks] {
+            for monotonic in [0, 1, u64::MAX, 1 << 63, 499_000_000_000] {
+                let scale = Scale::new(CLOCK_TSC, anchor, monotonic, &now).unwrap();
+                for ticks in [0, 1, u64::MAX, 1 << 63, now.pair.ticks, now.pair.ticks + 1] {
+                    let utc = scale.utc_ns(ticks).0;
+                    assert!(utc >= now.boot_utc_ns && utc <= now.utc_ns() + AHEAD_MAX_NS);
+                    assert!(scale.span_ns(ticks) >= 0);
+                }
+            }
+        }
+        assert_eq!(now.process_start_ns(u64::MAX), (now.utc_ns(), true));
+    }
+
+    #[test]
+    fn the_real_clock_agrees_with_itself() {
+        let clock = Clock::start();
+        let now = clock.now();
+        assert!(
+            now.ns_per_tick > 0.05 && now.ns_per_tick <= 1.5,
+            "{}",
+            now.ns_per_tick
+        );
+        let again = clock.now();
+        let scale = Scale::new(
+            if cfg!(target_arch = "x86_64") {
+                CLOCK_TSC
+            } else {
+                CLOCK_MONOTONIC
+            },
+            0,
+            0,
+            &again,
+        )
+        .unwrap();
+        assert!((scale.utc_ns(now.pair.ticks).0 - now.utc_ns()).abs() < 1_000_000);
+    }
+}

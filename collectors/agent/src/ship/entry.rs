@@ -1,0 +1,126 @@
+//! One entry of a spool segment: a header, the sources' cursors, a lumberjack window.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+pub const HEADER_BYTES: usize = 40;
+const MAGIC: u32 = 0x3145_5242; // "BRE1"
+/// Bounds of what an entry on disk may claim to hold.
+pub const CURSORS_BYTES_MAX: u32 = 256 << 20;
+pub const PAYLOAD_BYTES_MAX: u32 = 16 << 20;
+
+/// Begins a segment: all cursors; its payload is the boot id.
+pub const SNAPSHOT: u32 = 1;
+/// What was read since the last entry; its payload is a window, or nothing if only cursors moved.
+pub const DATA: u32 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    pub kind: u32,
+    /// Place in the spool, from 1, over all boots.
+    pub number: u64,
+    /// Of the first event in it or, without any, of the next one to come.
+    pub first_seq: u64,
+    pub events: u32,
+    pub cursors_bytes: u32,
+    pub payload_bytes: u32,
+}
+
+impl Header {
+    /// Bytes of the whole entry.
+    pub fn total_bytes(&self) -> u64 {
+        HEADER_BYTES as u64 + self.cursors_bytes as u64 + self.payload_bytes as u64
+    }
+
+    fn bytes(&self, crc: u32) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        out[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+        out[4..8].copy_from_slice(&self.kind.to_le_bytes());
+        out[8..16].copy_from_slice(&self.number.to_le_bytes());
+        out[16..24].copy_from_slice(&self.first_seq.to_le_bytes());
+        out[24..28].copy_from_slice(&self.events.to_le_bytes());
+        out[28..32].copy_from_slice(&self.cursors_bytes.to_le_bytes());
+        out[32..36].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        out[36..40].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    fn crc(&self, cursors: &[u8], payload: &[u8]) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&self.bytes(0));
+        hasher.update(cursors);
+        hasher.update(payload);
+        hasher.finalize()
+    }
+
+    /// The header that begins an entry, and its checksum. `None`: there is none, or it cannot be one.
+    fn parse(b: &[u8; HEADER_BYTES]) -> Option<(Header, u32)> {
+        let u32_at = |at: usize| u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
+        let u64_at = |at: usize| u32_at(at) as u64 | (u32_at(at + 4) as u64) << 32;
+        let header = Header {
+            kind: u32_at(4),
+            number: u64_at(8),
+            first_seq: u64_at(16),
+            events: u32_at(24),
+            cursors_bytes: u32_at(28),
+            payload_bytes: u32_at(32),
+        };
+        let known = u32_at(0) == MAGIC && (header.kind == SNAPSHOT || header.kind == DATA);
+        let bounded =
+            header.cursors_bytes <= CURSORS_BYTES_MAX && header.payload_bytes <= PAYLOAD_BYTES_MAX;
+        // Numbers that leave room to count on.
+        let sane = header.number < 1 << 62 && header.first_seq < 1 << 62;
+        (known && bounded && sane).then_some((header, u32_at(36)))
+    }
+}
+
+/// An entry as bytes.
+pub fn write(header: &Header, cursors: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(header.total_bytes() as usize);
+    out.extend_from_slice(&header.bytes(header.crc(cursors, payload)));
+    out.extend_from_slice(cursors);
+    out.extend_from_slice(payload);
+    out
+}
+
+/// Reads the entry at `at` of a segment of `end` bytes. `Ok(None)`: there is no whole, undamaged entry.
+/// `body` receives cursors and payload.
+pub fn read(file: &File, at: u64, end: u64, body: &mut Vec<u8>) -> io::Result<Option<Header>> {
+    let mut head = [0; HEADER_BYTES];
+    if end.saturating_sub(at) < HEADER_BYTES as u64 {
+        return Ok(None);
+    }
+    match file.read_exact_at(&mut head, at) {
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    }
+    let Some((header, crc)) = Header::parse(&head) else {
+        return Ok(None);
+    };
+    if header.total_bytes() > end - at {
+        return Ok(None);
+    }
+    body.resize((header.total_bytes() - HEADER_BYTES as u64) as usize, 0);
+    match file.read_exact_at(body, at + HEADER_BYTES as u64) {
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    }
+    let (cursors, payload) = body.split_at(header.cursors_bytes as usize);
+    Ok((header.crc(cursors, payload) == crc).then_some(header))
+}
+
+/// Reads only the header at `at`: for entries that are passed over.
+pub fn peek(file: &File, at: u64, end: u64) -> io::Result<Option<Header>> {
+    let mut head = [0; HEADER_BYTES];
+    if end.saturating_sub(at) < HEADER_BYTES as u64 {
+        return Ok(None);
+    }
+    match file.read_exact_at(&mut head, at) {
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    }
+    Ok(Header::parse(&head)
+        .map(|h| h.0)
+        .filter(|h| h.total_bytes() <= end - at))
+}

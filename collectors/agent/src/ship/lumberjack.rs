@@ -1,0 +1,275 @@
+//! The lumberjack v2 client: sends the spool's windows, a few at a time, and takes acknowledgements.
+//!
+//! An acknowledgement is `2 A number`, the number of events of the oldest open window that are safe: 0 only says "I am
+//! alive", less than the window's count is progress, its count ends it. What a peer says is never trusted further than that.
+
+use super::reader::{Position, Reader};
+use super::spool::Shared;
+use crate::counters::Counters;
+use crate::{info, warn};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Windows sent ahead of their acknowledgement.
+const OPEN_WINDOWS_MAX: usize = 4;
+/// Acknowledgements that end no window, for each open one; a peer that sends more is not serious.
+const IDLE_ACKS_MAX: u32 = 100_000;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a read waits before it looks for new windows.
+const READ_TIMEOUT: Duration = Duration::from_millis(50);
+const IDLE_WAIT: Duration = Duration::from_secs(1);
+/// A window buffer that grew beyond this gives its memory back.
+const KEEP_BYTES: usize = 512 << 10;
+
+pub struct Settings {
+    pub addresses: Vec<SocketAddr>,
+    pub reconnect_min: Duration,
+    pub reconnect_max: Duration,
+    pub ack_timeout: Duration,
+}
+
+struct Open {
+    events: u32,
+    acked: u32,
+    number: u64,
+    after: Position,
+}
+
+pub struct Shipper {
+    settings: Settings,
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    reader: Reader,
+    /// Where the first window that is not acknowledged begins.
+    safe: Position,
+    body: Vec<u8>,
+    random: u64,
+}
+
+fn protocol_error(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+impl Shipper {
+    pub fn new(settings: Settings, shared: Arc<Shared>, counters: Arc<Counters>) -> Shipper {
+        let reader = Reader::new(shared.clone());
+        let random = crate::sys::random_u64().unwrap_or(1) | 1;
+        Shipper {
+            settings,
+            shared,
+            counters,
+            reader,
+            safe: Position::default(),
+            body: Vec::new(),
+            random,
+        }
+    }
+
+    /// Ships until asked to stop. When stopping: until all is acknowledged or the server fails once.
+    pub fn run(&mut self) {
+        let mut pause = self.settings.reconnect_min;
+        let mut told = false;
+        loop {
+            let acknowledged = self.counters.acknowledged.get();
+            let result = self.connect().and_then(|stream| {
+                if told {
+                    info!("connected", "connected to {} again", peer(&self.settings));
+                    told = false;
+                }
+                self.session(stream)
+            });
+            let Err(e) = result else { break };
+            self.counters.reconnects.add(1);
+            if self.counters.acknowledged.get() > acknowledged {
+                pause = self.settings.reconnect_min;
+            }
+            warn!(
+                "server",
+                "server {}: {e}; records wait in the spool, next try in {} ms; check that `bellrock server` runs",
+                peer(&self.settings),
+                pause.as_millis()
+            );
+            told = true;
+            if self.shared.stopping() {
+                break;
+            }
+            self.back_off(pause);
+            pause = (pause * 2).min(self.settings.reconnect_max);
+        }
+        self.shared.save();
+        self.shared.ended();
+    }
+
+    /// Waits between `pause` and half as long again, so that agents that lost their server together do not return together.
+    fn back_off(&mut self, pause: Duration) {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.shared
+            .wait_for_stop(pause + pause.mul_f64((self.random % 1000) as f64 / 2000.0));
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in &self.settings.addresses {
+            match TcpStream::connect_timeout(address, CONNECT_TIMEOUT) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    stream.set_read_timeout(Some(READ_TIMEOUT))?;
+                    stream.set_write_timeout(Some(self.settings.ack_timeout))?;
+                    return Ok(stream);
+                }
+                Err(e) => last = e,
+            }
+        }
+        Err(last)
+    }
+
+    /// `Ok`: asked to stop, and all is acknowledged.
+    fn session(&mut self, mut stream: TcpStream) -> io::Result<()> {
+        self.reader.seek(self.safe);
+        let mut open: VecDeque<Open> = VecDeque::new();
+        let mut acks = Acks::new();
+        let mut idle_acks = 0;
+        let mut heard = Instant::now();
+        loop {
+            // Looked at first: what was appended before the stop is then seen below.
+            let stopping = self.shared.stopping();
+            while open.len() < OPEN_WINDOWS_MAX {
+                let Some((window, at)) = self.reader.next(&mut self.body, &self.counters)? else {
+                    break;
+                };
+                stream.write_all(&self.body[at..])?;
+                if open.is_empty() {
+                    heard = Instant::now();
+                }
+                self.counters.sent.add(window.events as u64);
+                open.push_back(Open {
+                    events: window.events,
+                    acked: 0,
+                    number: window.number,
+                    after: window.after,
+                });
+            }
+            if self.body.capacity() > KEEP_BYTES {
+                self.body = Vec::new();
+            }
+            if open.is_empty() {
+                self.shared.acknowledge(self.reader.passed);
+                if stopping {
+                    return Ok(());
+                }
+                self.shared.wait_for_more(self.reader.passed, IDLE_WAIT);
+                continue;
+            }
+            match acks.fill(&mut stream) {
+                Ok(()) => heard = Instant::now(),
+                Err(e)
+                    if matches!(
+                        e.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                    ) =>
+                {
+                    if heard.elapsed() > self.settings.ack_timeout {
+                        return Err(io::Error::new(
+                            io::ErrorKind::TimedOut,
+                            "no acknowledgement in time",
+                        ));
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+            while let Some(number) = acks.next()? {
+                let Some(first) = open.front_mut() else {
+                    return Err(protocol_error(format!(
+                        "acknowledged {number} with no window open"
+                    )));
+                };
+                if number > first.events || (number < first.acked && number != 0) {
+                    let of = first.events;
+                    return Err(protocol_error(format!(
+                        "acknowledged {number} of {of} events"
+                    )));
+                }
+                if number < first.events {
+                    first.acked = first.acked.max(number);
+                    idle_acks += 1;
+                    if idle_acks > IDLE_ACKS_MAX {
+                        return Err(protocol_error(
+                            "too many acknowledgements for one window".into(),
+                        ));
+                    }
+                    continue;
+                }
+                idle_acks = 0;
+                self.counters.acknowledged.add(first.events as u64);
+                self.safe = first.after;
+                self.shared.acknowledge(first.number);
+                open.pop_front();
+            }
+        }
+    }
+}
+
+fn peer(settings: &Settings) -> String {
+    settings
+        .addresses
+        .first()
+        .map_or_else(String::new, SocketAddr::to_string)
+}
+
+/// Acknowledgements as they come off the wire.
+struct Acks {
+    buffer: [u8; 384],
+    filled: usize,
+}
+
+impl Acks {
+    fn new() -> Acks {
+        Acks {
+            buffer: [0; 384],
+            filled: 0,
+        }
+    }
+
+    fn fill(&mut self, stream: &mut impl Read) -> io::Result<()> {
+        let got = stream.read(&mut self.buffer[self.filled..])?;
+        if got == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the connection was closed",
+            ));
+        }
+        self.filled += got;
+        Ok(())
+    }
+
+    /// The next whole acknowledgement.
+    fn next(&mut self) -> io::Result<Option<u32>> {
+        if self.filled < 6 {
+            return Ok(None);
+        }
+        if &self.buffer[..2] != b"2A" {
+            return Err(protocol_error(format!(
+                "expected an acknowledgement, got bytes {:02x?}",
+                &self.buffer[..2]
+            )));
+        }
+        let number = u32::from_be_bytes([
+            self.buffer[2],
+            self.buffer[3],
+            self.buffer[4],
+            self.buffer[5],
+        ]);
+        self.buffer.copy_within(6..self.filled, 0);
+        self.filled -= 6;
+        Ok(Some(number))
+    }
+}
+
+#[cfg(test)]
+#[path = "lumberjack_tests.rs"]
+mod tests;

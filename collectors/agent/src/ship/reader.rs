@@ -1,0 +1,128 @@
+//! Reads the spool's windows in order, for the shipper.
+
+use super::entry;
+use super::spool::{segment_path, Segment, Shared};
+use crate::counters::Counters;
+use crate::warn;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A place in the spool.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Position {
+    segment: u64,
+    offset: u64,
+}
+
+/// A window to be sent.
+pub struct Sendable {
+    pub number: u64,
+    pub events: u32,
+    /// Where the next one begins.
+    pub after: Position,
+}
+
+/// Reads windows in order. Owned by the shipper.
+pub struct Reader {
+    shared: Arc<Shared>,
+    open: Option<(u64, File)>,
+    at: Position,
+    /// The last entry that was read or passed over.
+    pub passed: u64,
+}
+
+impl Reader {
+    pub fn new(shared: Arc<Shared>) -> Reader {
+        Reader {
+            shared,
+            open: None,
+            at: Position::default(),
+            passed: 0,
+        }
+    }
+
+    /// Goes back, to send again what was not acknowledged.
+    pub fn seek(&mut self, position: Position) {
+        self.at = position;
+    }
+
+    /// The segment to read from, and the last acknowledged entry; moves on where a segment is over.
+    fn segment(&mut self) -> Option<(Segment, u64)> {
+        let state = self.shared.lock();
+        let here = state.segments.iter().find(|s| s.id >= self.at.segment)?;
+        if here.id != self.at.segment {
+            self.at = Position {
+                segment: here.id,
+                offset: 0,
+            };
+        }
+        if self.at.offset < here.bytes {
+            return Some((here.clone(), state.acked));
+        }
+        let next = state.segments.iter().find(|s| s.id > here.id)?;
+        self.at = Position {
+            segment: next.id,
+            offset: 0,
+        };
+        Some((next.clone(), state.acked))
+    }
+
+    /// The segment's file; `None`: somebody removed it.
+    fn file(&mut self, path: &Path, id: u64) -> io::Result<Option<&File>> {
+        if self.open.as_ref().is_none_or(|(open, _)| *open != id) {
+            self.open = match File::open(path) {
+                Ok(file) => Some((id, file)),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+                Err(e) => return Err(e),
+            };
+        }
+        Ok(self.open.as_ref().map(|(_, file)| file))
+    }
+
+    /// The next window that has not been acknowledged; its bytes go into `body` from the offset that is answered.
+    pub fn next(
+        &mut self,
+        body: &mut Vec<u8>,
+        counters: &Counters,
+    ) -> io::Result<Option<(Sendable, usize)>> {
+        while let Some((segment, acked)) = self.segment() {
+            let path = segment_path(&self.shared.dir, segment.id);
+            let at = self.at.offset;
+            let header = match self.file(&path, segment.id)? {
+                Some(file) => match entry::peek(file, at, segment.bytes)? {
+                    Some(header) if header.events == 0 || header.number <= acked => {
+                        self.passed = self.passed.max(header.number);
+                        self.at.offset += header.total_bytes();
+                        continue;
+                    }
+                    Some(_) => entry::read(file, at, segment.bytes, body)?,
+                    None => None,
+                },
+                None => None,
+            };
+            let Some(header) = header else {
+                counters.torn_entries.add(1);
+                warn!(
+                    "damaged segment",
+                    "{}: damaged at byte {}; what follows in it is lost; check the disk",
+                    path.display(),
+                    self.at.offset
+                );
+                self.at.offset = segment.bytes;
+                self.passed = self.passed.max(segment.last_number);
+                continue;
+            };
+            self.at.offset += header.total_bytes();
+            self.passed = self.passed.max(header.number);
+            let sendable = Sendable {
+                number: header.number,
+                events: header.events,
+                after: self.at,
+            };
+            return Ok(Some((sendable, header.cursors_bytes as usize)));
+        }
+        Ok(None)
+    }
+}

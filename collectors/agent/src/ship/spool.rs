@@ -1,0 +1,485 @@
+//! The spool: what was read waits on disk until the server has acknowledged it.
+//!
+//! A directory with `lock`, `acked` (number of the last entry acknowledged) and segment files of entries. A segment's first
+//! entry bears all cursors and the boot id, the others what changed; so the last segment alone says where to go on. Data
+//! and cursors share one checksum: a kill at any instant leaves both or neither.
+
+use super::batch::Window;
+use super::entry::{self, Header, DATA, SNAPSHOT};
+use crate::counters::Counters;
+use crate::{sys, warn};
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// The acknowledged position is saved this often; after a kill, what was acknowledged since is sent again.
+const SAVE_EVERY: Duration = Duration::from_secs(1);
+/// Boot id and the kernel's boot, before the cursors of a segment's first entry.
+const IDENTITY_BYTES: usize = 16;
+
+#[derive(Clone, Debug)]
+pub(super) struct Segment {
+    pub id: u64,
+    pub bytes: u64,
+    pub last_number: u64,
+}
+
+/// What both threads know of the spool.
+#[derive(Default)]
+pub(super) struct State {
+    /// Oldest first; the last one is being written and is never deleted.
+    pub segments: VecDeque<Segment>,
+    pub acked: u64,
+    saved: u64,
+    saved_at: Option<Instant>,
+    /// The shipper is to end when it has nothing more to do.
+    stopping: bool,
+    shipper_ended: bool,
+}
+
+/// Shared by the drainer, which appends, and the shipper, which reads and acknowledges.
+pub struct Shared {
+    pub(super) dir: PathBuf,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+pub struct Spool {
+    shared: Arc<Shared>,
+    file: Option<File>,
+    boot: u64,
+    kernel_boot: u64,
+    next_seq: u64,
+    next_number: u64,
+    bytes_max: u64,
+    segment_bytes_max: u64,
+    _lock: File,
+}
+
+#[derive(Debug)]
+pub enum OpenError {
+    /// Another agent has it; its pid, as far as it told.
+    Locked(String),
+    Io(String),
+}
+
+#[derive(Debug)]
+pub enum AppendError {
+    /// The bound is reached; room comes with acknowledgements.
+    Full,
+    Io(io::Error),
+}
+
+pub(super) fn segment_path(dir: &Path, id: u64) -> PathBuf {
+    dir.join(format!("{id:016}.seg"))
+}
+
+/// What the last entry of a scan said.
+struct Recovered {
+    boot: u64,
+    kernel_boot: u64,
+    next_seq: u64,
+    next_number: u64,
+}
+
+impl Spool {
+    /// Opens or makes a spool. `restore` gets every entry's cursors in order; true with those that replace all before.
+    pub fn open(
+        dir: &Path,
+        bytes_max: u64,
+        segment_bytes_max: u64,
+        counters: &Counters,
+        mut restore: impl FnMut(bool, &[u8]),
+    ) -> Result<Spool, OpenError> {
+        let failed = |what: &Path, e: io::Error| OpenError::Io(format!("{}: {e}", what.display()));
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(|e| failed(dir, e))?;
+        let lock = lock(dir)?;
+        let mut segments = VecDeque::new();
+        let mut recovered: Option<Recovered> = None;
+        for id in segment_ids(dir).map_err(|e| failed(dir, e))? {
+            let path = segment_path(dir, id);
+            match scan(&path, id, counters, &mut recovered, &mut restore)
+                .map_err(|e| failed(&path, e))?
+            {
+                Some(segment) => segments.push_back(segment),
+                None => fs::remove_file(&path).map_err(|e| failed(&path, e))?,
+            }
+        }
+        let acked = fs::read_to_string(dir.join("acked"))
+            .ok()
+            .and_then(|t| t.trim().parse().ok())
+            .unwrap_or(0);
+        let kernel_boot = kernel_boot();
+        let next_number = recovered
+            .as_ref()
+            .map_or(1, |r| r.next_number)
+            .max(acked + 1);
+        // After a crash of the machine the end of the spool may be lost although the server has it: numbers given then must
+        // not be given again, so a new boot begins.
+        let (boot, next_seq, file) = match (&recovered, segments.back()) {
+            (Some(r), Some(last)) if r.kernel_boot == kernel_boot => {
+                let path = segment_path(dir, last.id);
+                let file = OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .open(&path)
+                    .map_err(|e| failed(&path, e))?;
+                (r.boot, r.next_seq, Some(file))
+            }
+            _ => (
+                sys::random_u64().map_err(|e| OpenError::Io(format!("getrandom: {e}")))?,
+                1,
+                None,
+            ),
+        };
+        let state = State {
+            segments,
+            acked,
+            saved: acked,
+            ..State::default()
+        };
+        let shared = Arc::new(Shared {
+            dir: dir.to_path_buf(),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        });
+        Ok(Spool {
+            shared,
+            file,
+            boot,
+            kernel_boot,
+            next_seq,
+            next_number,
+            bytes_max,
+            segment_bytes_max,
+            _lock: lock,
+        })
+    }
+
+    pub fn boot(&self) -> u64 {
+        self.boot
+    }
+
+    /// Number of the next event.
+    pub fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    pub fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
+    /// Bytes on disk.
+    pub fn bytes(&self) -> u64 {
+        self.shared.lock().segments.iter().map(|s| s.bytes).sum()
+    }
+
+    /// Appends a window with the cursors that it was read up to: what `cursors(false)` writes (those that changed) or, where a
+    /// segment begins, `cursors(true)` (all). On an error the spool is as it was before.
+    pub fn append(
+        &mut self,
+        window: &Window,
+        mut cursors: impl FnMut(bool, &mut Vec<u8>),
+    ) -> Result<(), AppendError> {
+        let (current, used) = {
+            let state = self.shared.lock();
+            (
+                state.segments.back().cloned(),
+                state.segments.iter().map(|s| s.bytes).sum::<u64>(),
+            )
+        };
+        let current = current.filter(|s| self.file.is_some() && s.bytes < self.segment_bytes_max);
+        let mut cursor_bytes = Vec::new();
+        if current.is_none() {
+            cursor_bytes.extend_from_slice(&self.boot.to_le_bytes());
+            cursor_bytes.extend_from_slice(&self.kernel_boot.to_le_bytes());
+        }
+        cursors(current.is_none(), &mut cursor_bytes);
+        if window.events == 0 && cursor_bytes.is_empty() {
+            return Ok(());
+        }
+        debug_assert!(window.events == 0 || window.first_seq == self.next_seq);
+        let header = Header {
+            kind: if current.is_none() { SNAPSHOT } else { DATA },
+            number: self.next_number,
+            first_seq: self.next_seq,
+            events: window.events,
+            cursors_bytes: cursor_bytes.len() as u32,
+            payload_bytes: window.payload.len() as u32,
+        };
+        if used + header.total_bytes() > self.bytes_max {
+            return Err(AppendError::Full);
+        }
+        let bytes = entry::write(&header, &cursor_bytes, window.payload);
+        match (current, &self.file) {
+            (Some(segment), Some(file)) => {
+                if let Err(e) = file.write_all_at(&bytes, segment.bytes) {
+                    // The next entry goes to the same place; should this fail too, it is a torn tail for the next start.
+                    let _ = file.set_len(segment.bytes);
+                    return Err(AppendError::Io(e));
+                }
+                let mut state = self.shared.lock();
+                if let Some(last) = state.segments.back_mut() {
+                    last.bytes += bytes.len() as u64;
+                    last.last_number = header.number;
+                }
+            }
+            _ => self
+                .begin_segment(&bytes, header.number)
+                .map_err(AppendError::Io)?,
+        }
+        self.next_number += 1;
+        self.next_seq += window.events as u64;
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    fn begin_segment(&mut self, first_entry: &[u8], number: u64) -> io::Result<()> {
+        self.sync()?;
+        let id = self.shared.lock().segments.back().map_or(1, |s| s.id + 1);
+        let path = segment_path(&self.shared.dir, id);
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600);
+        let written = options.open(&path).and_then(|file| {
+            file.write_all_at(first_entry, 0)?;
+            file.sync_data()?;
+            File::open(&self.shared.dir)?.sync_all()?;
+            Ok(file)
+        });
+        match written {
+            Ok(file) => {
+                self.file = Some(file);
+                let mut state = self.shared.lock();
+                state.segments.push_back(Segment {
+                    id,
+                    bytes: first_entry.len() as u64,
+                    last_number: number,
+                });
+                self.shared.delete_acked(&mut state);
+                Ok(())
+            }
+            Err(e) => {
+                let _ = fs::remove_file(&path);
+                Err(e)
+            }
+        }
+    }
+
+    /// Makes what was appended survive a crash of the machine.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), File::sync_data)
+    }
+}
+
+/// Takes the directory's lock, and leaves our pid in it.
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join("lock");
+    let failed = |e: io::Error| OpenError::Io(format!("{}: {e}", path.display()));
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(failed)?;
+    if !sys::try_lock(&file).map_err(failed)? {
+        let mut pid = String::new();
+        let _ = file.take(32).read_to_string(&mut pid); // only for the message
+        return Err(OpenError::Locked(pid.trim().to_string()));
+    }
+    file.set_len(0).map_err(failed)?;
+    writeln!(file, "{}", std::process::id()).map_err(failed)?;
+    Ok(file)
+}
+
+fn segment_ids(dir: &Path) -> io::Result<Vec<u64>> {
+    let mut ids = Vec::new();
+    for found in fs::read_dir(dir)? {
+        let name = found?.file_name();
+        if let Some(stem) = name.to_str().and_then(|n| n.strip_suffix(".seg")) {
+            ids.extend(stem.parse::<u64>().ok());
+        }
+    }
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+fn kernel_boot() -> u64 {
+    let text = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    tracepack::ring::file_id(&text)
+}
+
+/// Reads a segment's entries and cuts off what follows the last whole one. `None`: there is no whole one.
+fn scan(
+    path: &Path,
+    id: u64,
+    counters: &Counters,
+    recovered: &mut Option<Recovered>,
+    restore: &mut impl FnMut(bool, &[u8]),
+) -> io::Result<Option<Segment>> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let length = file.metadata()?.len();
+    let mut body = Vec::new();
+    let mut at = 0;
+    let mut last_number = 0;
+    while let Some(header) = entry::read(&file, at, length, &mut body)? {
+        let cursors = &body[..header.cursors_bytes as usize];
+        let next = (header.first_seq + header.events as u64, header.number + 1);
+        match (header.kind, at) {
+            (SNAPSHOT, 0) if cursors.len() >= IDENTITY_BYTES => {
+                let u64_at = |at: usize| {
+                    u64::from_le_bytes(cursors[at..at + 8].try_into().unwrap_or_default())
+                };
+                *recovered = Some(Recovered {
+                    boot: u64_at(0),
+                    kernel_boot: u64_at(8),
+                    next_seq: next.0,
+                    next_number: next.1,
+                });
+                restore(true, &cursors[IDENTITY_BYTES..]);
+            }
+            (DATA, 1..) => {
+                if let Some(r) = recovered {
+                    (r.next_seq, r.next_number) = next;
+                }
+                restore(false, cursors);
+            }
+            _ => break,
+        }
+        last_number = header.number;
+        at += header.total_bytes();
+    }
+    if at < length {
+        counters.torn_entries.add(1);
+        warn!(
+            "torn spool entry",
+            "{}: a torn entry at byte {at} of {length} is cut off; what it held is read from the rings again, or lost if they are gone",
+            path.display()
+        );
+        file.set_len(at)?;
+    }
+    Ok((at > 0).then_some(Segment {
+        id,
+        bytes: at,
+        last_number,
+    }))
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Waits until there is an entry after this one, or a stop was asked for, or the time is over.
+    pub fn wait_for_more(&self, passed: u64, time: Duration) {
+        let nothing = |s: &mut State| {
+            !s.stopping
+                && s.segments
+                    .back()
+                    .is_none_or(|last| last.last_number <= passed)
+        };
+        drop(self.changed.wait_timeout_while(self.lock(), time, nothing));
+    }
+
+    /// Waits until a stop is asked for, or the time is over.
+    pub fn wait_for_stop(&self, time: Duration) {
+        drop(
+            self.changed
+                .wait_timeout_while(self.lock(), time, |s| !s.stopping),
+        );
+    }
+
+    /// Asks the shipper to end once everything is acknowledged, or the server is out of reach.
+    pub fn stop(&self) {
+        self.lock().stopping = true;
+        self.changed.notify_all();
+    }
+
+    pub fn stopping(&self) -> bool {
+        self.lock().stopping
+    }
+
+    /// The shipper has ended.
+    pub fn ended(&self) {
+        self.lock().shipper_ended = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for the shipper's end. Answers whether everything that was appended is acknowledged.
+    pub fn wait_for_end(&self, time: Duration) -> bool {
+        let waited = self
+            .changed
+            .wait_timeout_while(self.lock(), time, |s| !s.shipper_ended);
+        let state = waited.unwrap_or_else(|e| e.into_inner()).0;
+        state
+            .segments
+            .back()
+            .is_none_or(|s| state.acked >= s.last_number)
+    }
+
+    /// Everything up to this entry has been acknowledged (or had nothing to send).
+    pub fn acknowledge(&self, number: u64) {
+        let mut state = self.lock();
+        if number > state.acked {
+            state.acked = number;
+            self.delete_acked(&mut state);
+            self.changed.notify_all();
+        }
+        if state.saved_at.is_none_or(|t| t.elapsed() >= SAVE_EVERY) {
+            self.save_acked(&mut state);
+        }
+    }
+
+    /// Saves the acknowledged position now.
+    pub fn save(&self) {
+        self.save_acked(&mut self.lock());
+    }
+
+    fn save_acked(&self, state: &mut State) {
+        if state.acked == state.saved {
+            return;
+        }
+        state.saved_at = Some(Instant::now());
+        let (path, new) = (self.dir.join("acked"), self.dir.join("acked.tmp"));
+        match fs::write(&new, format!("{}\n", state.acked)).and_then(|()| fs::rename(&new, &path)) {
+            Ok(()) => state.saved = state.acked,
+            Err(e) => warn!(
+                "acked file",
+                "{}: {e}; after a kill, acknowledged records are sent again",
+                path.display()
+            ),
+        }
+    }
+
+    fn delete_acked(&self, state: &mut State) {
+        while state.segments.len() > 1 && state.segments[0].last_number <= state.acked {
+            let path = segment_path(&self.dir, state.segments[0].id);
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    warn!("segment not removed", "{}: {e}", path.display());
+                    return;
+                }
+                _ => state.segments.pop_front(),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "spool_tests.rs"]
+mod tests;

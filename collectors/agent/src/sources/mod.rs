@@ -1,0 +1,118 @@
+//! Sources: what the agent reads. Each is one file; a line in `all` makes it exist.
+
+mod jobs;
+mod preload;
+mod user_dirs;
+
+use crate::clock::Now;
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::ship::batch::Batch;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Every source, in the order in which they are read.
+pub fn all(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
+    vec![
+        Box::new(preload::Preload::new(config, counters.clone())),
+        // After `preload`: a job's end follows what its processes did.
+        Box::new(jobs::Jobs::new(config, counters.clone())),
+    ]
+}
+
+/// One look at everything.
+pub struct Pass {
+    pub now: Now,
+    /// The last one: ship what is open, too.
+    pub last: bool,
+    /// Users of whom a job event waits: what their ended processes left must be read whole in this pass.
+    pub settle: BTreeSet<u32>,
+    /// Users of whom something was left for the next pass.
+    pub unfinished: BTreeSet<u32>,
+    /// Something that is there already was left: the next pass should come soon.
+    pub more: bool,
+    /// How full the fullest ring was, 0 to 1.
+    pub fill: f64,
+}
+
+impl Pass {
+    pub fn new(now: Now, last: bool) -> Pass {
+        Pass {
+            now,
+            last,
+            settle: BTreeSet::new(),
+            unfinished: BTreeSet::new(),
+            more: false,
+            fill: 0.0,
+        }
+    }
+}
+
+/// How a source's reading ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It has nothing more in this pass.
+    Done,
+    /// The batch is full: commit it and go on reading.
+    More,
+}
+
+/// A source reads into batches. The spool keeps its cursors with what it read; after a kill it goes on from there.
+pub trait Source {
+    /// Tag of its cursors in the spool.
+    fn tag(&self) -> u8;
+
+    /// Begins a pass, before any source reads.
+    fn begin(&mut self, pass: &mut Pass);
+
+    /// Reads until the batch is full or there is nothing more.
+    fn read(&mut self, pass: &mut Pass, batch: &mut Batch) -> Progress;
+
+    /// Appends its cursors: all, or those that changed since the last commit.
+    fn cursors(&self, all: bool, out: &mut Vec<u8>);
+
+    /// Takes back cursors; `all`: they replace what was restored before.
+    fn restore(&mut self, all: bool, bytes: &[u8]);
+
+    /// What was read so far is in the spool.
+    fn committed(&mut self);
+
+    /// Files that it is reading.
+    fn open_files(&self) -> u64 {
+        0
+    }
+}
+
+/// All sources' cursors: tag, length, bytes of each. Nothing if none changed.
+pub fn cursors(sources: &[Box<dyn Source>], all: bool, out: &mut Vec<u8>) {
+    for source in sources {
+        let at = out.len();
+        out.push(source.tag());
+        out.extend_from_slice(&[0; 4]);
+        source.cursors(all, out);
+        let length = out.len() - at - 5;
+        if length == 0 {
+            out.truncate(at);
+        } else {
+            out[at + 1..at + 5].copy_from_slice(&(length as u32).to_le_bytes());
+        }
+    }
+}
+
+/// Gives each source its cursors back. Those of a source that is not there any more are dropped.
+pub fn restore(sources: &mut [Box<dyn Source>], all: bool, mut bytes: &[u8]) {
+    if all {
+        sources.iter_mut().for_each(|s| s.restore(true, &[]));
+    }
+    while let [tag, a, b, c, d, rest @ ..] = bytes {
+        let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+        let Some(own) = rest.get(..length) else {
+            return;
+        };
+        sources
+            .iter_mut()
+            .filter(|s| s.tag() == *tag)
+            .for_each(|s| s.restore(false, own));
+        bytes = &rest[length..];
+    }
+}

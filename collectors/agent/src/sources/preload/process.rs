@@ -1,0 +1,103 @@
+//! Whether the process that made a ring file still lives.
+
+use std::io;
+use std::path::Path;
+
+/// (pid, start ticks) of `<pid>-<start ticks>-<nonce>.ring`.
+pub fn of_file_name(name: &str) -> Option<(u32, u64)> {
+    let mut parts = name.strip_suffix(".ring")?.split('-');
+    let pid = parts.next()?.parse().ok()?;
+    let start_ticks = parts.next()?.parse().ok()?;
+    let nonce = parts.next()?;
+    (!nonce.is_empty() && parts.next().is_none()).then_some((pid, start_ticks))
+}
+
+/// (has ended, start ticks) from /proc/PID/stat. The second field, the name, may hold spaces and parentheses.
+fn parse_stat(text: &[u8]) -> Option<(bool, u64)> {
+    let close = text.iter().rposition(|&b| b == b')')?;
+    let rest = std::str::from_utf8(text.get(close + 2..)?).ok()?;
+    let mut fields = rest.split_ascii_whitespace(); // field 3 first
+    let state = fields.next()?;
+    let threads: u64 = fields.nth(16)?.parse().ok()?; // field 20
+    let start_ticks = fields.nth(1)?.parse().ok()?; // field 22
+                                                    // A first thread may have ended before the others: then it is shown as a zombie, with threads left.
+    let ended = matches!(state, "Z" | "X" | "x") && threads <= 1;
+    Some((ended, start_ticks))
+}
+
+/// Whether the process has ended: it is gone, a zombie, or its number is another's by now. When in doubt it lives.
+pub fn has_ended(proc: &Path, pid: u32, start_ticks: u64) -> bool {
+    match std::fs::read(proc.join(pid.to_string()).join("stat")) {
+        Ok(text) => parse_stat(&text).is_some_and(|(ended, ticks)| ended || ticks != start_ticks),
+        Err(e) => e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(libc::ESRCH),
+    }
+}
+
+#[cfg(test)]
+pub fn start_ticks(pid: u32) -> u64 {
+    parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).unwrap())
+        .unwrap()
+        .1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_are_parsed() {
+        assert_eq!(of_file_name("12-345-0a.ring"), Some((12, 345)));
+        for bad in [
+            "12-345.ring",
+            "12-345-.ring",
+            "x-345-1.ring",
+            "12-345-1-2.ring",
+            "12-345-1",
+            "99999999999-1-1.ring",
+        ] {
+            assert_eq!(of_file_name(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn stat_lines_are_parsed_whatever_the_name() {
+        let line = |name: &str, state: &str, threads: u32| {
+            format!("7 ({name}) {state} 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {threads} 0 98765 1 1 18446744073709551615 0")
+        };
+        assert_eq!(
+            parse_stat(line("a) R (b", "S", 3).as_bytes()),
+            Some((false, 98765))
+        );
+        assert_eq!(
+            parse_stat(line("x", "Z", 1).as_bytes()),
+            Some((true, 98765))
+        );
+        assert_eq!(
+            parse_stat(line("x", "Z", 2).as_bytes()),
+            Some((false, 98765))
+        );
+        assert_eq!(parse_stat(b"7 (x"), None);
+    }
+
+    #[test]
+    fn a_zombie_has_ended_and_a_living_process_has_not() {
+        let proc = Path::new("/proc");
+        let own = std::process::id();
+        assert!(!has_ended(proc, own, start_ticks(own)));
+        assert!(has_ended(proc, own, start_ticks(own) + 1));
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let ticks = start_ticks(child.id());
+        assert!(!has_ended(proc, child.id(), ticks));
+        drop(child.stdin.take());
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while !has_ended(proc, child.id(), ticks) {
+            assert!(std::time::Instant::now() < until, "the zombie was not seen");
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(has_ended(proc, child.id(), ticks));
+    }
+}

@@ -1,0 +1,273 @@
+//! The directory of ring files and job events: `<rings>/<uid>/`. Anybody may have made what lies in it, so a user's directory
+//! counts only if that user owns it, and nothing is reached through a symbolic link.
+
+use crate::counters::Counters;
+use crate::{sys, warn};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A directory is listed anew when it changed, and at least this often.
+const LIST_EVERY: Duration = Duration::from_millis(500);
+/// A directory's time is coarse: changes this soon after a listing may not show in it.
+const TIME_GRAIN: Duration = Duration::from_millis(20);
+/// A directory that took long to list rests for this many times as long.
+const REST_FACTOR: u32 = 20;
+
+/// A directory that is watched for changes of its entries.
+struct Watched {
+    dir: OwnedFd,
+    mtime: (i64, i64),
+    listed: Option<Instant>,
+    took: Duration,
+}
+
+impl Watched {
+    fn new(dir: OwnedFd) -> Watched {
+        Watched {
+            dir,
+            mtime: (0, 0),
+            listed: None,
+            took: Duration::ZERO,
+        }
+    }
+
+    /// Whether to list it now. After `force` only a slow directory is left for later.
+    fn is_due(&mut self, force: bool) -> bool {
+        let Some(listed) = self.listed else {
+            return true;
+        };
+        let since = listed.elapsed();
+        if since < self.took * REST_FACTOR {
+            return false;
+        }
+        if force || since >= LIST_EVERY {
+            return true;
+        }
+        let Ok(st) = sys::stat(&self.dir) else {
+            return true;
+        };
+        (st.st_mtime, st.st_mtime_nsec) != self.mtime
+    }
+
+    fn list(&mut self, each: impl FnMut(&str) -> bool) -> io::Result<()> {
+        let begin = Instant::now();
+        let st = sys::stat(&self.dir)?;
+        let now = sys::clock_ns(libc::CLOCK_REALTIME);
+        let changed = st
+            .st_mtime
+            .saturating_mul(1_000_000_000)
+            .saturating_add(st.st_mtime_nsec);
+        // Changed a moment ago: let the next look list it again.
+        let settled = now.saturating_sub(changed) > TIME_GRAIN.as_nanos() as i64;
+        self.mtime = if settled {
+            (st.st_mtime, st.st_mtime_nsec)
+        } else {
+            (-1, -1)
+        };
+        sys::list(&self.dir, each)?;
+        self.took = begin.elapsed();
+        self.listed = Some(begin);
+        Ok(())
+    }
+}
+
+/// What one user's directory holds.
+pub struct Listing {
+    pub uid: u32,
+    pub names: Vec<String>,
+    /// There is more than the bound lets in.
+    pub cut: bool,
+}
+
+/// Owned by a source, with the suffix of the files that it reads.
+pub struct UserDirs {
+    path: PathBuf,
+    suffix: &'static str,
+    users_max: usize,
+    files_max: usize,
+    counters: Arc<Counters>,
+    base: Option<Watched>,
+    users: Vec<(u32, Watched)>,
+    told_denied: bool,
+}
+
+impl UserDirs {
+    pub fn new(
+        path: PathBuf,
+        suffix: &'static str,
+        users_max: usize,
+        files_max: usize,
+        counters: Arc<Counters>,
+    ) -> UserDirs {
+        UserDirs {
+            path,
+            suffix,
+            users_max,
+            files_max,
+            counters,
+            base: None,
+            users: Vec::new(),
+            told_denied: false,
+        }
+    }
+
+    /// The directory of a user, as it was last opened.
+    pub fn dir(&self, uid: u32) -> Option<&OwnedFd> {
+        self.users
+            .iter()
+            .find(|(u, _)| *u == uid)
+            .map(|(_, w)| &w.dir)
+    }
+
+    /// The directories that changed, and those that `force` names. A user whose directory is gone gets an empty listing.
+    pub fn poll(&mut self, force: impl Fn(u32) -> bool) -> Vec<Listing> {
+        let mut listings = Vec::new();
+        if self.base.as_mut().is_none_or(|base| base.is_due(false)) {
+            self.list_base(&mut listings);
+        }
+        let mut gone = Vec::new();
+        for (uid, watched) in &mut self.users {
+            if !watched.is_due(force(*uid)) {
+                continue;
+            }
+            let mut listing = Listing {
+                uid: *uid,
+                names: Vec::new(),
+                cut: false,
+            };
+            let listed = watched.list(|name| {
+                if name.ends_with(self.suffix) {
+                    listing.cut = listing.names.len() >= self.files_max;
+                    if !listing.cut {
+                        listing.names.push(name.to_string());
+                    }
+                }
+                !listing.cut
+            });
+            match listed {
+                Ok(()) => {
+                    if listing.cut {
+                        let (path, max) = (self.path.display(), self.files_max);
+                        warn!("too many files", "{path}/{uid}: more than {max} files; the rest waits; raise rings_per_user_max");
+                    }
+                    listings.push(listing);
+                }
+                Err(e) => {
+                    warn!("user directory", "{}/{uid}: {e}", self.path.display());
+                    gone.push(*uid);
+                }
+            }
+        }
+        self.users.retain(|(uid, _)| !gone.contains(uid));
+        listings
+    }
+
+    /// Opens the users' directories anew, in case they were replaced.
+    fn list_base(&mut self, listings: &mut Vec<Listing>) {
+        let opened = sys::open_dir(&self.path).map(Watched::new);
+        let mut base = match opened {
+            Ok(base) => base,
+            Err(e) => {
+                if e.kind() != io::ErrorKind::NotFound {
+                    warn!(
+                        "rings",
+                        "{}: {e}; give the directory of BELLROCK_RINGS with --rings",
+                        self.path.display()
+                    );
+                }
+                self.forget_all(listings);
+                return;
+            }
+        };
+        let mut uids: Vec<u32> = Vec::new();
+        let mut cut = false;
+        let listed = base.list(|name| {
+            // Decimal and nothing else: "007" and "7" must not both be user 7.
+            let uid = name
+                .parse::<u32>()
+                .ok()
+                .filter(|uid| uid.to_string() == name);
+            if let Some(uid) = uid {
+                cut = uids.len() >= self.users_max;
+                if !cut {
+                    uids.push(uid);
+                }
+            }
+            !cut
+        });
+        if let Err(e) = listed {
+            warn!("rings", "{}: {e}", self.path.display());
+            return;
+        }
+        if cut {
+            warn!(
+                "too many users",
+                "{}: more than {} users; the rest waits; raise users_max",
+                self.path.display(),
+                self.users_max
+            );
+        }
+        let mut users = Vec::new();
+        for uid in uids {
+            let known = self
+                .users
+                .iter()
+                .position(|(u, _)| *u == uid)
+                .map(|at| self.users.swap_remove(at).1);
+            match self.open_user(&base.dir, uid) {
+                Ok(Some(dir)) => {
+                    let same = |w: &Watched| match (sys::stat(&w.dir), sys::stat(&dir)) {
+                        (Ok(a), Ok(b)) => a.st_ino == b.st_ino && a.st_dev == b.st_dev,
+                        _ => false,
+                    };
+                    users.push((uid, known.filter(same).unwrap_or_else(|| Watched::new(dir))));
+                }
+                Ok(None) => {}
+                // An agent that is not root reads its own user's files: worth one word.
+                Err(e)
+                    if e.kind() == io::ErrorKind::PermissionDenied
+                        && std::mem::replace(&mut self.told_denied, true) => {}
+                Err(e) => warn!(
+                    "user directory",
+                    "{}/{uid}: {e}; its files are not read",
+                    self.path.display()
+                ),
+            }
+        }
+        let left: Vec<u32> = self.users.iter().map(|(uid, _)| *uid).collect();
+        listings.extend(left.into_iter().map(|uid| Listing {
+            uid,
+            names: Vec::new(),
+            cut: false,
+        }));
+        self.users = users;
+        self.base = Some(base);
+    }
+
+    fn open_user(&self, base: &OwnedFd, uid: u32) -> io::Result<Option<OwnedFd>> {
+        let dir = sys::open_dir_at(base, &uid.to_string())?;
+        let owner = sys::stat(&dir)?.st_uid;
+        if owner != uid {
+            self.counters.bad_rings.add(1);
+            warn!(
+                "user directory's owner",
+                "{}/{uid}: belongs to user {owner}; it is not read",
+                self.path.display()
+            );
+            return Ok(None);
+        }
+        Ok(Some(dir))
+    }
+
+    fn forget_all(&mut self, listings: &mut Vec<Listing>) {
+        self.base = None;
+        listings.extend(self.users.drain(..).map(|(uid, _)| Listing {
+            uid,
+            names: Vec::new(),
+            cut: false,
+        }));
+    }
+}

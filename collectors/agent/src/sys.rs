@@ -1,0 +1,246 @@
+//! The few system calls that the standard library does not have.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+fn c_string(text: &OsStr) -> io::Result<CString> {
+    CString::new(text.as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+}
+
+fn open_with(dir: RawFd, name: &OsStr, flags: libc::c_int) -> io::Result<OwnedFd> {
+    let name = c_string(name)?;
+    // SAFETY: `name` is NUL-terminated and outlives the call; the descriptor that comes back is ours alone.
+    unsafe {
+        let fd = check(libc::openat(dir, name.as_ptr(), flags | libc::O_CLOEXEC))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Opens a directory; a symbolic link in its last component is an error.
+pub fn open_dir(path: &Path) -> io::Result<OwnedFd> {
+    open_with(
+        libc::AT_FDCWD,
+        path.as_os_str(),
+        libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW,
+    )
+}
+
+/// Opens a directory in `dir`, never through a symbolic link.
+pub fn open_dir_at(dir: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    open_with(
+        dir.as_raw_fd(),
+        OsStr::new(name),
+        libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW,
+    )
+}
+
+/// Opens a file in `dir`, never through a symbolic link, never waiting for a FIFO's other end.
+pub fn open_file_at(dir: &OwnedFd, name: &str, write: bool) -> io::Result<File> {
+    let access = if write { libc::O_RDWR } else { libc::O_RDONLY };
+    let flags = access | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    Ok(File::from(open_with(
+        dir.as_raw_fd(),
+        OsStr::new(name),
+        flags,
+    )?))
+}
+
+/// Removes a file's name from `dir`.
+pub fn unlink_at(dir: &OwnedFd, name: &str) -> io::Result<()> {
+    let name = c_string(OsStr::new(name))?;
+    // SAFETY: `name` is NUL-terminated and outlives the call.
+    check(unsafe { libc::unlinkat(dir.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
+}
+
+/// Renames a file within `dir`.
+pub fn rename_at(dir: &OwnedFd, from: &str, to: &str) -> io::Result<()> {
+    let (from, to) = (c_string(OsStr::new(from))?, c_string(OsStr::new(to))?);
+    // SAFETY: both names are NUL-terminated and outlive the call.
+    check(unsafe { libc::renameat(dir.as_raw_fd(), from.as_ptr(), dir.as_raw_fd(), to.as_ptr()) })
+        .map(drop)
+}
+
+/// What `fstat` tells of a descriptor.
+pub fn stat(fd: &impl AsRawFd) -> io::Result<libc::stat> {
+    // SAFETY: a zeroed `stat` is a valid one, and the call fills it.
+    unsafe {
+        let mut st: libc::stat = std::mem::zeroed();
+        check(libc::fstat(fd.as_raw_fd(), &mut st))?;
+        Ok(st)
+    }
+}
+
+/// Whether `st` is a regular file.
+pub fn is_regular(st: &libc::stat) -> bool {
+    st.st_mode & libc::S_IFMT == libc::S_IFREG
+}
+
+/// Calls `each` with the name of each entry of `dir` until it answers false. Names that are no UTF-8 are passed over.
+pub fn list(dir: &OwnedFd, mut each: impl FnMut(&str) -> bool) -> io::Result<()> {
+    // A description of its own: a directory's position belongs to the description, not to the descriptor.
+    let own = open_dir_at(dir, ".")?;
+    // SAFETY: `fdopendir` takes the descriptor over where it succeeds; entries are used before the next `readdir`.
+    unsafe {
+        let stream = libc::fdopendir(own.as_raw_fd());
+        if stream.is_null() {
+            return Err(io::Error::last_os_error());
+        }
+        std::mem::forget(own);
+        loop {
+            let entry = libc::readdir(stream);
+            if entry.is_null() {
+                break;
+            }
+            if let Ok(name) = CStr::from_ptr((*entry).d_name.as_ptr()).to_str() {
+                if !name.starts_with('.') && !each(name) {
+                    break;
+                }
+            }
+        }
+        libc::closedir(stream);
+    }
+    Ok(())
+}
+
+/// Takes the lock of a file; false: somebody else holds it.
+pub fn try_lock(file: &File) -> io::Result<bool> {
+    // SAFETY: only a descriptor is passed.
+    match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Nanoseconds on a clock of the system.
+pub fn clock_ns(clock: libc::clockid_t) -> i64 {
+    // SAFETY: a zeroed `timespec` is a valid one, and the call fills it.
+    unsafe {
+        let mut t: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(clock, &mut t);
+        t.tv_sec * 1_000_000_000 + t.tv_nsec
+    }
+}
+
+/// Clock ticks a second in /proc.
+pub fn ticks_per_second() -> i64 {
+    // SAFETY: no arguments that could be wrong.
+    unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1)
+}
+
+/// Processor time of this process, seconds.
+pub fn cpu_s() -> f64 {
+    // SAFETY: a zeroed `rusage` is a valid one, and the call fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+/// Resident memory of this process, bytes; `None` without /proc.
+pub fn rss_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    // SAFETY: no arguments that could be wrong.
+    Some(pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64)
+}
+
+/// The machine's name.
+pub fn host_name() -> String {
+    let mut name = [0u8; 256];
+    // SAFETY: one byte is kept for the NUL.
+    unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    let text = name.split(|&b| b == 0).next().unwrap_or(&[]);
+    String::from_utf8_lossy(text).into_owned()
+}
+
+/// A random number from the kernel.
+pub fn random_u64() -> io::Result<u64> {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the buffer has the length that is passed.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got != bytes.len() as isize {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Keeps memory small: one heap for both threads, freed memory goes back early, as many open files as the system allows.
+pub fn tune() {
+    // SAFETY: settings of this process only; nothing else runs yet.
+    unsafe {
+        #[cfg(target_env = "gnu")]
+        {
+            libc::mallopt(libc::M_ARENA_MAX, 1);
+            libc::mallopt(libc::M_TRIM_THRESHOLD, 256 << 10);
+            libc::mallopt(libc::M_MMAP_THRESHOLD, 256 << 10);
+        }
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}
+
+static STOP: AtomicBool = AtomicBool::new(false);
+static WAKE: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn on_signal(_: libc::c_int) {
+    STOP.store(true, Ordering::SeqCst);
+    let one = 1u64;
+    // SAFETY: write() is safe in a signal handler; the descriptor is never closed.
+    unsafe { libc::write(WAKE.load(Ordering::SeqCst), (&one as *const u64).cast(), 8) };
+}
+
+/// Makes SIGTERM and SIGINT ask for a stop.
+pub fn catch_signals() -> io::Result<()> {
+    // SAFETY: the handler does only what a handler may; a zeroed `sigaction` is a valid one.
+    unsafe {
+        WAKE.store(
+            check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?,
+            Ordering::SeqCst,
+        );
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let handler: extern "C" fn(libc::c_int) = on_signal;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_RESTART;
+        for signal in [libc::SIGTERM, libc::SIGINT] {
+            check(libc::sigaction(signal, &action, std::ptr::null_mut()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a signal asked for a stop.
+pub fn stop_asked() -> bool {
+    STOP.load(Ordering::SeqCst)
+}
+
+/// Waits; a signal ends the wait.
+pub fn wait(time: std::time::Duration) {
+    let ms = time.as_millis().clamp(1, 60_000) as libc::c_int;
+    let mut wake = libc::pollfd {
+        fd: WAKE.load(Ordering::SeqCst),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one valid pollfd; a negative descriptor in it is passed over.
+    unsafe { libc::poll(&mut wake, 1, ms) };
+}
