@@ -14,7 +14,7 @@ from typing import Any
 from alembic import command as alembic_command
 from alembic.config import Config as AlembicConfig
 from alembic.util import CommandError
-from sqlalchemy import create_engine, event, func, or_, select, tuple_
+from sqlalchemy import create_engine, delete, event, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from .job import Job
@@ -57,9 +57,9 @@ class BadCursor(ValueError):
 
 @dataclass(frozen=True)
 class JobPage:
-    """Some jobs, each with the headline of its stored profile or None; `total` counts all that match."""
+    """Some jobs, each with version and headline of its stored profile or None; `total` counts all that match."""
 
-    jobs: list[tuple[Job, dict | None]]
+    jobs: list[tuple[Job, tuple[int, dict] | None]]
     total: int
     next_cursor: str | None
 
@@ -129,6 +129,7 @@ class JobDB:
                 session.add(job)
                 session.flush()
             launch = session.scalar(select(LaunchRow).where(LaunchRow.job == job.id, LaunchRow.launch == launch_id, LaunchRow.node == node))
+            is_new = launch is None
             if launch is None:
                 launch = LaunchRow(
                     job=job.id, launch=launch_id, node=node, cluster=_text(event.get("cluster")), program=_text(event.get("program")),
@@ -141,6 +142,9 @@ class JobDB:
                 launch.start_ns = instant_ns
             session.flush()
             _sum_up(job, session.scalars(select(LaunchRow).where(LaunchRow.job == job.id)).all())
+            if is_new or session.is_modified(job):
+                # Its figures rest on what the job was.
+                session.execute(delete(ProfileRow).where(ProfileRow.job == job.id))
             return job.key
 
     # -- questions
@@ -158,7 +162,8 @@ class JobDB:
         than none. Raises BadCursor, and KeyError for an unknown sort.
         """
         expression, descending = _SORTS[sort.removeprefix("-")], sort.startswith("-")
-        query = select(JobRow, ProfileRow.headline, expression).outerjoin(ProfileRow, (ProfileRow.job == JobRow.id) & (ProfileRow.format == FORMAT))
+        has_profile = (ProfileRow.job == JobRow.id) & (ProfileRow.format == FORMAT)
+        query = select(JobRow, ProfileRow.version, ProfileRow.headline, expression).outerjoin(ProfileRow, has_profile)
         if search:
             columns = (JobRow.key, JobRow.job_id, JobRow.user, JobRow.program, JobRow.command)
             query = query.where(or_(*(column.icontains(search, autoescape=True) for column in columns)))
@@ -172,9 +177,12 @@ class JobDB:
             order = (expression, JobRow.id)
             query = query.order_by(*(part.desc() if descending else part for part in order)).limit(limit + 1)
             rows = session.execute(query).all()
-            names = _node_names(session, [row.id for row, _, _ in rows])
-            jobs = [(_job(row, names[row.id]), json.loads(headline) if headline else None) for row, headline, _ in rows[:limit]]
-        next_cursor = _cursor(sort, rows[limit - 1][2], rows[limit - 1][0].id) if len(rows) > limit else None
+            names = _node_names(session, [row.id for row, *_ in rows])
+            jobs = [
+                (_job(row, names[row.id]), None if headline is None else (version, json.loads(headline)))
+                for row, version, headline, _ in rows[:limit]
+            ]
+        next_cursor = _cursor(sort, rows[limit - 1][3], rows[limit - 1][0].id) if len(rows) > limit else None
         return JobPage(jobs, total, next_cursor)
 
     # -- stored profiles

@@ -7,16 +7,10 @@ import numpy as np
 from .grouping import compact, counts, group, highest, lowest, sums
 from .runs import METADATA_OPS, Runs
 
-FILE_SORTS = (
-    "bytes", "read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "errors", "processes", "mapped_bytes",
-    "first_ns", "last_ns", "file",
-)  # fmt: skip
-PROCESS_SORTS = (
-    "bytes", "read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "errors", "files", "first_ns", "last_ns", "rank", "program", "node", "process",
-)  # fmt: skip
-NODE_SORTS = (
-    "bytes", "read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "errors", "files", "processes", "first_ns", "last_ns", "node",
-)  # fmt: skip
+_TRAFFIC_SORTS = ("bytes", "read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "errors", "first_ns", "last_ns")
+FILE_SORTS = (*_TRAFFIC_SORTS, "processes", "mapped_bytes", "file")
+PROCESS_SORTS = (*_TRAFFIC_SORTS, "files", "rank", "program", "node", "process")
+NODE_SORTS = (*_TRAFFIC_SORTS, "files", "processes", "node")
 
 
 @dataclass(frozen=True)

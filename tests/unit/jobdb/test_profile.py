@@ -1,13 +1,13 @@
-from tests.unit.jobdb import naive
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.unit.jobdb.tables import T0, job, row, rows, table
 
 from anomaly.phases import find_phases
 from jobdb.profile import HEADLINE, profile
 from jobdb.runs import read_runs
+from tests.unit.jobdb import naive
+from tests.unit.jobdb.tables import T0, job, row, rows, table
 
 S = 10**9
 

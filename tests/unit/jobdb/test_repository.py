@@ -147,7 +147,7 @@ def test_sorts_by_what_it_says(db):
     fill(db)
     starts = [job.start_ns for job, _ in db.jobs(sort="-start").jobs]
     assert starts == sorted(starts, reverse=True)
-    figures_shown = [headline["read_bytes"] if headline else -1 for _, headline in db.jobs(sort="-read_bytes").jobs]
+    figures_shown = [stored[1]["read_bytes"] if stored else -1 for _, stored in db.jobs(sort="-read_bytes").jobs]
     assert figures_shown == sorted(figures_shown, reverse=True) and figures_shown[0] == 6 and figures_shown[-1] == -1
 
 
@@ -183,10 +183,20 @@ def test_profiles_are_kept(db):
     db.put_profile("7", 4, figures(read_bytes=2, phase_list=[2]))
     version, stored = db.get_profile("7")
     assert (version, stored["read_bytes"], stored["phase_list"]) == (4, 2, [2])
-    (_, headline), = db.jobs().jobs
-    assert set(headline) == set(HEADLINE)
+    ((_, (version, headline)),) = db.jobs().jobs
+    assert version == 4 and set(headline) == set(HEADLINE)
     db.put_profile("gone", 1, figures())
     assert db.get_profile("gone") is None
+
+
+def test_profile_goes_when_the_job_changes(db):
+    db.apply_event(event())
+    db.apply_event(event("end", time=20 * S))
+    db.put_profile("7", 3, figures())
+    db.apply_event(event("end", time=20 * S))
+    assert db.get_profile("7") is not None
+    db.apply_event(event(launch="l2", time=30 * S))
+    assert db.get_profile("7") is None
 
 
 def test_profile_of_an_older_format_does_not_count(db, monkeypatch):

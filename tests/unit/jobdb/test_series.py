@@ -1,12 +1,12 @@
-from tests.unit.jobdb import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.jobdb.tables import T0, row, rows, table
 
 from jobdb.runs import METADATA_OPS, read_runs
 from jobdb.series import MAX_POINTS, choose_step_ns, peak_per_s, series, spread
+from tests.unit.jobdb import naive
+from tests.unit.jobdb.tables import T0, row, rows, table
 
 S = 10**9
 

@@ -1,0 +1,259 @@
+import threading
+
+import pytest
+
+from jobdb.profile import HEADLINE
+from tests.unit.jobdb.tables import T0, row
+from tests.unit.webapp.fakes import Site, event
+
+S = 10**9
+
+
+@pytest.fixture
+def site(tmp_path):
+    made = Site(tmp_path)
+    yield made
+    made.close()
+
+
+def test_job_and_profile(site):
+    site.finished_job()
+    answer = site.get("/api/v1/jobs/7")
+    job, profile = answer["job"], answer["profile"]
+    assert (job["job_id"], job["state"], job["settled"], job["runtime_s"], job["node_names"]) == ("7", "completed", True, 4.0, ["n1"])
+    assert (profile["write_bytes"], profile["read_bytes"], profile["errors"], profile["files"], profile["nodes"]) == (12288, 10, 1, 2, 2)
+    assert profile["runtime_s"] == 4.0 and set(HEADLINE) <= set(profile)
+
+
+def test_list_shows_the_headline(site):
+    site.finished_job()
+    (listed,) = site.get("/api/v1/jobs")["jobs"]
+    profile = site.get("/api/v1/jobs/7")["profile"]
+    assert {name: listed[name] for name in HEADLINE} == {name: profile[name] for name in HEADLINE}
+    assert listed["node_names"] == ["n1"] and listed["nodes"] == 2
+
+
+def test_settled_jobs_are_computed_once_even_over_a_restart(site, tmp_path):
+    site.finished_job()
+    for _ in range(3):
+        site.get("/api/v1/jobs")
+        site.get("/api/v1/jobs/7")
+    assert site.store.asked == 1
+    again = Site(tmp_path)
+    again.store.rows = site.store.rows
+    again.get("/api/v1/jobs")
+    assert again.get("/api/v1/jobs/7")["profile"]["write_bytes"] == 12288 and again.store.asked == 0
+    again.close()
+
+
+def test_late_records_of_a_settled_job_count(site):
+    site.finished_job()
+    assert site.get("/api/v1/jobs")["jobs"][0]["write_bytes"] == 12288
+    site.store.add("7", row("write", T0, bytes=1, node="n3"))
+    assert site.get("/api/v1/jobs")["jobs"][0]["write_bytes"] == 12289
+    assert site.get("/api/v1/jobs/7")["profile"]["nodes"] == 3
+
+
+def test_figures_grow_while_the_job_runs_and_are_exact_once_settled(site, monkeypatch):
+    site.jobdb.apply_event(event())
+    site.store.add("7", row("write", T0, bytes=5))
+    now_s = [0.0]
+    monkeypatch.setattr(site.app.extensions["bellrock"].analyses, "_clock", lambda: now_s[0])
+
+    def shown():
+        return site.get("/api/v1/jobs/7")["profile"]["write_bytes"]
+
+    real_runs = site.store.runs
+
+    def slow_runs(*args):
+        now_s[0] += 1.0
+        return real_runs(*args)
+
+    site.store.runs = slow_runs
+    assert shown() == 5
+    site.store.add("7", row("write", T0, bytes=5))
+    assert shown() == 5  # it took a second: not again for ten
+    now_s[0] += 10.1
+    assert shown() == 10
+    site.store.add("7", row("write", T0, bytes=5))
+    site.jobdb.apply_event(event("end", time=T0 + S))
+    assert shown() == 15
+
+
+def test_many_pollers_make_one_computation(site):
+    site.finished_job()
+    barrier, answers = threading.Barrier(8), []
+
+    def poll():
+        client = site.app.test_client()
+        barrier.wait()
+        answers.append(client.get("/api/v1/jobs/7/series").status_code)
+
+    threads = [threading.Thread(target=poll) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [200] * 8 and site.store.asked == 1
+
+
+def test_memory_of_analyses_is_bounded(site, monkeypatch):
+    monkeypatch.setattr("webapp.api.analysis.ENTRIES_MAX", 3)
+    for number in range(6):
+        site.finished_job(f"j{number}")
+        site.get(f"/api/v1/jobs/j{number}/nodes")
+    analyses = site.app.extensions["bellrock"].analyses
+    assert list(analyses._kept) == ["j3", "j4", "j5"]
+    monkeypatch.setattr("webapp.api.analysis.BYTES_MAX", 1)
+    site.get("/api/v1/jobs/j0/nodes")
+    assert list(analyses._kept) == ["j0"]
+
+
+def test_list_gives_null_where_time_does_not_allow_it(site, monkeypatch):
+    monkeypatch.setattr("webapp.api.analysis.LIST_BUDGET_S", -1)
+    site.finished_job()
+    assert site.get("/api/v1/jobs")["jobs"][0]["write_bytes"] is None
+    site.get("/api/v1/jobs/7")
+    assert site.get("/api/v1/jobs")["jobs"][0]["write_bytes"] == 12288
+
+
+def test_another_users_job_of_the_same_id_has_its_own_records(site):
+    site.finished_job("7", uid=1000)
+    site.finished_job("7", uid=1001)
+    site.store.add("7", row("write", T0, bytes=1000, uid=1001))
+    assert site.get("/api/v1/jobs/7")["profile"]["write_bytes"] == 12288
+    assert site.get("/api/v1/jobs/7~1001")["profile"]["write_bytes"] == 13288
+    assert {job["job_id"] for job in site.get("/api/v1/jobs")["jobs"]} == {"7", "7~1001"}
+
+
+def test_series_covers_the_job_and_keeps_its_bytes(site):
+    site.finished_job()
+    answer = site.get("/api/v1/jobs/7/series?points=100")
+    assert answer["from_ns"] <= T0 and answer["to_ns"] >= T0 + 4 * S and len(answer["t_ns"]) <= 100
+    assert sum(v or 0 for v in answer["write_bytes_per_s"]) * answer["step_s"] == pytest.approx(12288)
+    only = site.get("/api/v1/jobs/7/series?process=n2:2.1")
+    assert sum(v or 0 for v in only["write_bytes_per_s"]) * only["step_s"] == pytest.approx(4096)
+    assert sum(v or 0 for v in site.get("/api/v1/jobs/7/series?node=n1")["read_ops_per_s"]) > 0
+
+
+def test_series_is_null_where_the_job_did_not_run(site):
+    site.finished_job()
+    answer = site.get(f"/api/v1/jobs/7/series?from_ns={T0 - 60 * S}&to_ns={T0 + 60 * S}&points=200")
+    assert answer["step_s"] == 1.0
+    known = {(t - T0) // S for t, value in zip(answer["t_ns"], answer["read_bytes_per_s"], strict=True) if value is not None}
+    assert known == {0, 1, 2, 3, 4}
+
+
+def test_series_of_a_job_without_records(site):
+    site.jobdb.apply_event(event())
+    site.jobdb.apply_event(event("end"))
+    assert site.get("/api/v1/jobs/7/series")["to_ns"] > T0
+    assert site.get("/api/v1/jobs/7/files")["files"] == []
+    assert site.get("/api/v1/jobs/7")["profile"]["slowest_op"] is None
+
+
+def test_tables(site):
+    site.finished_job()
+    files = site.get("/api/v1/jobs/7/files")
+    assert [(f["file"], f["write_bytes"], f["errors"], f["processes"]) for f in files["files"][:2]] == [("/a", 8192, 0, 1), ("/b", 4096, 0, 1)]
+    assert files["total"] == 4 and {f["file"] for f in files["files"]} == {"/a", "/b", "/missing", None}
+    assert [f["file"] for f in site.get("/api/v1/jobs/7/files?search=MISS")["files"]] == ["/missing"]
+    assert [f["file"] for f in site.get("/api/v1/jobs/7/files?sort=-file")["files"]] == ["/missing", "/b", "/a", None]
+    processes = site.get("/api/v1/jobs/7/processes")["processes"]
+    assert [(p["node"], p["process"], p["rank"], p["write_bytes"], p["files"]) for p in processes] == [("n1", "1.1", 0, 8192, 1), ("n2", "2.1", None, 4096, 1)]
+    nodes = site.get("/api/v1/jobs/7/nodes?sort=node")["nodes"]
+    assert [(n["node"], n["processes"], n["errors"]) for n in nodes] == [("n1", 1, 1), ("n2", 1, 0)]
+
+
+def test_pages_of_a_table_hold_each_row_once(site):
+    site.jobdb.apply_event(event())
+    site.store.add("7", *(row("write", T0, bytes=number % 5, file=f"/f{number:02}") for number in range(23)))
+    seen, cursor = [], ""
+    while cursor is not None:
+        answer = site.get(f"/api/v1/jobs/7/files?limit=4&cursor={cursor}")
+        assert answer["total"] == 23
+        seen += [f["file"] for f in answer["files"]]
+        cursor = answer["next_cursor"]
+    assert len(seen) == 23 == len(set(seen))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "/jobs?limit=0", "/jobs?limit=501", "/jobs?limit=x", "/jobs?limit=1e3", "/jobs?limit=١", "/jobs?state=dead", "/jobs?sort=uid;drop", "/jobs?sort=--start",
+        "/jobs?cursor=zzz", "/jobs?nope=1", "/jobs?limit=1&limit=2", "/jobs?search=" + "x" * 201, "/jobs?search=%00", "/jobs/7?x=1",
+        "/jobs/7/series?points=0", "/jobs/7/series?points=5001", "/jobs/7/series?from_ns=-1", "/jobs/7/series?from_ns=5&to_ns=5",
+        "/jobs/7/series?from_ns=99999999999999999999", "/jobs/7/series?node=zz", "/jobs/7/series?process=zz", "/jobs/7/series?process=n1:1",
+        "/jobs/7/series?node=n1&process=n1:1.1", "/jobs/7/series?from_ns=0&to_ns=9200000000000000000&points=1",
+        "/jobs/7/files?sort=path", "/jobs/7/files?limit=1001", "/jobs/7/files?cursor=!", "/jobs/7/files?cursor=ü", "/jobs/7/processes?search=x",
+        "/jobs/7/nodes?sort=mapped_bytes", "/status?x=1", "/openapi.json?x=1",
+    ],
+)  # fmt: skip
+def test_bad_parameters_say_what_is_wrong(site, query):
+    site.finished_job()
+    error = site.get("/api/v1" + query, status=400)["error"]
+    assert set(error) == {"code", "message", "hint"} and error["message"] and error["hint"]
+
+
+def test_one_sided_window_outside_the_job_is_no_crash(site):
+    site.finished_job()
+    assert site.get("/api/v1/jobs/7/series?to_ns=0")["t_ns"] == [0]
+    assert len(site.get(f"/api/v1/jobs/7/series?from_ns={T0 + 3600 * S}")["t_ns"]) >= 1
+
+
+@pytest.mark.parametrize("path", ["/jobs/x", "/jobs/x/series", "/jobs/x/files", "/jobs/x/processes", "/jobs/x/nodes", "/jobs/" + "y" * 900])
+def test_unknown_job(site, path):
+    error = site.get("/api/v1" + path, status=404)["error"]
+    assert error["code"] == "no_job" and "bellrock jobs" in error["hint"]
+
+
+def test_unknown_address_and_method(site):
+    assert site.get("/api/v1/nothing", status=404)["error"]["code"] == "no_such_address"
+    response = site.client.post("/api/v1/jobs")
+    assert response.status_code == 405 and response.get_json()["error"]["code"] == "method_not_allowed"
+
+
+def test_unchanged_answers_are_304(site):
+    site.finished_job()
+    for path in ("/api/v1/jobs/7", "/api/v1/jobs", "/api/v1/jobs/7/series"):
+        first = site.client.get(path)
+        again = site.client.get(path, headers={"If-None-Match": first.headers["ETag"]})
+        assert (first.status_code, again.status_code, again.data) == (200, 304, b"")
+    tag = site.client.get("/api/v1/jobs/7").headers["ETag"]
+    site.store.add("7", row("write", T0, bytes=1))
+    assert site.client.get("/api/v1/jobs/7", headers={"If-None-Match": tag}).status_code == 200
+
+
+def test_status_adds_up_the_agents_samples(site):
+    def sample(seq, end, **values):
+        return {"node": "n1", "boot": 255, "seq": seq, "component": "agent", "start": 0, "end": end, "values": list(values.items())}
+
+    mark = {"node": "n1", "boot": f"{255:016x}", "seq": 5, "missing": 0, "last_append_ns": 7}
+    site.store.high_water = [mark, mark | {"node": "n2", "boot": "0" * 15 + "1"}]
+    site.store.sample_rows = [sample(4, 10**19 // 2, seen=3, rss_bytes=9), sample(2, 10**19 // 2, seen=4, rss_bytes=8, lost=1)]
+    for _ in range(2):
+        agents = site.get("/api/v1/status")["agents"]
+        assert agents[0] == {"node": "n1", "boot": "00000000000000ff", "seq": 5, "missing": 0, "last_seen_ns": 7, "values": {"seen": 7, "lost": 1, "rss_bytes": 9}}
+        assert agents[1]["values"] == {}
+    site.store.sample_rows.append(sample(6, 10**19 // 2, seen=1))
+    assert site.get("/api/v1/status")["agents"][0]["values"]["seen"] == 8
+
+
+def test_bug_in_a_route_keeps_the_shape_and_hides_the_text(site):
+    def broken():
+        raise RuntimeError("secret")
+
+    site.store.status = broken
+    error = site.get("/api/v1/status", status=500)["error"]
+    assert error["code"] == "internal_error" and "secret" not in str(error)
+
+
+def test_store_that_cannot_answer_is_503(site):
+    from pipeline.store import StoreError
+
+    def broken(*args):
+        raise StoreError("disk is gone")
+
+    site.jobdb.apply_event(event())
+    site.store.runs = broken
+    assert "disk is gone" in site.get("/api/v1/jobs/7", status=503)["error"]["message"]

@@ -1,0 +1,94 @@
+"""openapi.yaml against the app: every route described, every description real, every answer valid."""
+
+import re
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from jobdb.repository import SORTS
+from jobdb.tables import FILE_SORTS, NODE_SORTS, PROCESS_SORTS
+from tests.unit.webapp.fakes import Site, event
+from webapp.api.system import description
+
+PATHS = description()["paths"]
+
+
+@pytest.fixture
+def site(tmp_path):
+    made = Site(tmp_path)
+    made.finished_job()
+    made.jobdb.apply_event(event(job="running"))
+    made.jobdb.apply_event(event(job="empty"))
+    made.jobdb.apply_event(event("end", job="empty", exit_code=2))
+    made.store.high_water = [{"node": "n1", "boot": "0" * 16, "seq": 5, "missing": 0, "last_append_ns": 7}]
+    yield made
+    made.close()
+
+
+def validate(schema, value):
+    """References in the schema are those of the whole description."""
+    Draft202012Validator({**schema, "components": description()["components"]}).validate(value)
+
+
+def response_schema(path, status):
+    responses = PATHS[path]["get"]["responses"]
+    found = responses.get(str(status), responses["default"])
+    if "$ref" in found:
+        found = description()["components"]["responses"][found["$ref"].rsplit("/", 1)[1]]
+    return found["content"]["application/json"]["schema"]
+
+
+def parameters(path):
+    for given in [*PATHS[path].get("parameters", []), *PATHS[path]["get"].get("parameters", [])]:
+        yield description()["components"]["parameters"][given["$ref"].rsplit("/", 1)[1]] if "$ref" in given else given
+
+
+def test_routes_are_the_ones_described(site):
+    rules = {re.sub(r"<(\w+)>", r"{\1}", rule.rule) for rule in site.app.url_map.iter_rules() if rule.endpoint not in ("pages.page",)}
+    assert rules == set(PATHS)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_real_answers_are_valid(site, path):
+    for job in ("7", "running", "empty") if "{job_id}" in path else ("",):
+        validate(response_schema(path, 200), site.get(path.replace("{job_id}", job)))
+    validate(response_schema(path, 400), site.get(path.replace("{job_id}", "7") + "?nope=1", status=400) if path != "/healthz" else site.get("/api/x", status=404))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_examples_are_valid(path):
+    for status, response in PATHS[path]["get"]["responses"].items():
+        if status != "default" and "example" in response["content"]["application/json"]:
+            validate(response_schema(path, status), response["content"]["application/json"]["example"])
+    validate(response_schema(path, "default"), description()["components"]["responses"]["Error"]["content"]["application/json"]["example"])
+
+
+def test_a_wrong_answer_is_not_valid(site):
+    """The validation itself works."""
+    answer = site.get("/api/v1/jobs/7")
+    answer["profile"]["extra"] = 1
+    assert not Draft202012Validator({**response_schema("/api/v1/jobs/{job_id}", 200), "components": description()["components"]}).is_valid(answer)
+    files = site.get("/api/v1/jobs/7/files")
+    del files["files"][0]["read_bytes"]
+    assert not Draft202012Validator({**response_schema("/api/v1/jobs/{job_id}/files", 200), "components": description()["components"]}).is_valid(files)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_described_parameters_are_taken(site, path):
+    values = {"job_id": "7", "search": "x", "state": "running", "cursor": "", "node": "n1", "process": "n1:1.1", "from_ns": "1", "to_ns": "2000000000000000000"}
+    for given in parameters(path):
+        if given["in"] == "query":
+            value = values.get(given["name"], given["schema"].get("default"))
+            site.get(f"{path.replace('{job_id}', '7')}?{given['name']}={value}")
+
+
+@pytest.mark.parametrize(
+    ("path", "sorts"),
+    [("jobs", SORTS), ("jobs/{job_id}/files", FILE_SORTS), ("jobs/{job_id}/processes", PROCESS_SORTS), ("jobs/{job_id}/nodes", NODE_SORTS)],
+)
+def test_sorts_are_the_ones_described(site, path, sorts):
+    (described,) = (given["schema"]["pattern"] for given in parameters(f"/api/v1/{path}") if given["name"] == "sort")
+    assert set(re.search(r"\((.*)\)", described)[1].split("|")) == set(sorts)
+    for sort in sorts:
+        for sign in ("", "-"):
+            site.get(f"/api/v1/{path.replace('{job_id}', '7')}?sort={sign}{sort}")

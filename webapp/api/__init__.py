@@ -1,0 +1,49 @@
+"""The HTTP API, version 1, and the built pages. openapi.yaml describes it; a test holds the two against each other."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from flask import Flask, Response, request
+
+from jobdb.repository import JobDB
+from pipeline.store import Store
+
+from . import errors, jobs, pages, security, system, traffic
+from .agents import Agents
+from .analysis import Analyses
+from .context import Context
+
+API = "/api/v1"
+FRONTEND_DIR = Path(__file__).parents[1] / "frontend" / "dist"
+BODY_BYTES_MAX = 1 << 16
+
+
+def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: JobDB, status: Callable[[], dict]) -> Flask:
+    """The WSGI application.
+
+    config: FRONTEND_DIR (folder of the built pages; default webapp/frontend/dist), ALLOWED_HOSTS (names that may stand in the Host
+    header besides loopback ones; default none), or any of Flask's. status: tells version, started_ns and ingest for /api/v1/status.
+    """
+    app = Flask(__name__, static_folder=None)
+    app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
+    app.config.update(config or {})
+    app.json.sort_keys = False
+    app.extensions["bellrock"] = Context(jobdb=jobdb, analyses=Analyses(store, jobdb), agents=Agents(store), store=store, status=status)
+    errors.register(app)
+    security.register(app, app.config["ALLOWED_HOSTS"])
+    app.register_blueprint(jobs.blueprint, url_prefix=API)
+    app.register_blueprint(traffic.blueprint, url_prefix=API)
+    app.register_blueprint(system.blueprint)
+    app.register_blueprint(pages.blueprint)
+
+    @app.after_request
+    def revalidate(response: Response) -> Response:
+        """Answers carry a tag of their content: who polls what has not changed gets 304."""
+        if request.method in ("GET", "HEAD") and response.status_code == 200 and response.mimetype == "application/json":
+            response.headers["Cache-Control"] = "no-cache"
+            response.add_etag()
+            response.make_conditional(request)
+        return response
+
+    return app

@@ -1,0 +1,129 @@
+"""A job's runs, profile and tables, computed once a version of its records and kept while there is room."""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from anomaly.phases import find_phases
+from jobdb.job import Job
+from jobdb.profile import HEADLINE, profile
+from jobdb.repository import JobDB
+from jobdb.runs import COLUMNS, Runs, read_runs
+from jobdb.tables import Table, file_table, node_table, process_table
+from pipeline.store import Store
+
+BYTES_MAX = 512 << 20
+ENTRIES_MAX = 256
+LOCKS = 64
+# A running job is computed again at the earliest after so many times what computing it took.
+PAUSE_FACTOR = 10
+# How long a list of jobs may compute the figures that no one has computed yet.
+LIST_BUDGET_S = 0.5
+_TABLES = {"files": file_table, "processes": process_table, "nodes": node_table}
+
+
+@dataclass
+class Analysis:
+    """What is known of one job at one version of its records. `lock` guards the tables, which are made when first asked for."""
+
+    job: Job
+    version: int
+    runs: Runs
+    profile: dict
+    again_at_s: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    tables: dict[str, Table] = field(default_factory=dict)
+
+    def table(self, name: str) -> Table:
+        """The table "files", "processes" or "nodes"."""
+        with self.lock:
+            if name not in self.tables:
+                self.tables[name] = _TABLES[name](self.runs)
+            return self.tables[name]
+
+    def chosen(self, node: str, process: str) -> np.ndarray | None:
+        """Mask of the runs of a node, or of a process "NODE:PID.TICKS"; None for all. Raises KeyError for one that the job does not have."""
+        if process:
+            key = tuple(process.rsplit(":", 1))
+            if key not in self.runs.process_keys:
+                raise KeyError(process)
+            return self.runs.process == self.runs.process_keys.index(key)
+        if node:
+            if node not in self.runs.nodes:
+                raise KeyError(node)
+            return np.array([key[0] == node for key in self.runs.process_keys])[self.runs.process]
+        return None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that it takes, roughly."""
+        return self.runs.nbytes + sum(table.nbytes for table in list(self.tables.values()))
+
+
+class Analyses:
+    """Analyses by job, those used last within `BYTES_MAX` and `ENTRIES_MAX`. Any thread may ask; no two compute the same job at once."""
+
+    def __init__(self, store: Store, jobdb: JobDB, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._jobdb, self._clock = store, jobdb, clock
+        self._kept: OrderedDict[str, Analysis] = OrderedDict()
+        self._kept_lock = threading.Lock()  # owner of _kept
+        self._locks = [threading.Lock() for _ in range(LOCKS)]  # a job's lock is that of its key's hash
+
+    def get(self, job: Job) -> Analysis:
+        """The job's analysis: of its records as they are, or, while a large job runs, as they were a little earlier."""
+        with self._locks[hash(job.key) % LOCKS]:
+            kept = self._find(job.key)
+            version = self._store.version(job.job_id)
+            if kept is not None and kept.job == job:
+                if kept.version == version or (not job.settled and self._clock() < kept.again_at_s):
+                    return kept
+            return self._compute(job, version)
+
+    def profile(self, job: Job) -> dict:
+        """The job's profile; a settled job's is stored, so that it need not be computed after a restart."""
+        if job.settled:
+            stored = self._jobdb.get_profile(job.key)
+            if stored is not None and stored[0] == self._store.version(job.job_id):
+                return stored[1]
+        return self.get(job).profile
+
+    def headlines(self, jobs: list[tuple[Job, tuple[int, dict] | None]]) -> list[dict]:
+        """Each job's headline figures, given what is stored of it (version, headline); None for each figure where time did not allow it."""
+        until_s = self._clock() + LIST_BUDGET_S
+        return [self._headline(job, stored, until_s) for job, stored in jobs]
+
+    def _headline(self, job: Job, stored: tuple[int, dict] | None, until_s: float) -> dict:
+        in_time = self._clock() < until_s
+        if job.settled and stored is not None and (not in_time or stored[0] == self._store.version(job.job_id)):
+            return stored[1]
+        if in_time:
+            figures = self.get(job).profile
+        else:
+            kept = self._find(job.key)
+            figures = kept.profile if kept is not None else {}
+        return {name: figures.get(name) for name in HEADLINE}
+
+    def _find(self, key: str) -> Analysis | None:
+        with self._kept_lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def _compute(self, job: Job, version: int) -> Analysis:
+        began_s = self._clock()
+        runs = read_runs(self._store.runs(job.job_id, COLUMNS), uid=job.uid)
+        figures = profile(runs, find_phases(*runs.spans()), job).to_dict()
+        ended_s = self._clock()
+        analysis = Analysis(job, version, runs, figures, again_at_s=ended_s + PAUSE_FACTOR * (ended_s - began_s))
+        if job.settled:
+            self._jobdb.put_profile(job.key, version, figures)
+        with self._kept_lock:
+            self._kept[job.key] = analysis
+            self._kept.move_to_end(job.key)
+            while len(self._kept) > 1 and (len(self._kept) > ENTRIES_MAX or sum(a.nbytes for a in self._kept.values()) > BYTES_MAX):
+                self._kept.popitem(last=False)
+        return analysis

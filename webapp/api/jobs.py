@@ -1,0 +1,65 @@
+"""The list of jobs, and one job with its profile."""
+
+import time
+
+from flask import Blueprint, jsonify
+
+from jobdb.job import Job
+from jobdb.profile import HEADLINE
+from jobdb.repository import LIMIT_MAX, SORTS, STATES, BadCursor
+
+from . import params
+from .context import analyses, find_job, jobdb
+from .errors import bad_parameter
+
+blueprint = Blueprint("jobs", __name__)
+
+
+def job_json(job: Job, now_ns: int) -> dict:
+    """A job as the API shows it: its key stands as its id."""
+    return {
+        "job_id": job.key,
+        "cluster": job.cluster,
+        "user": job.user,
+        "program": job.program,
+        "command": job.command,
+        "state": job.state,
+        "settled": job.settled,
+        "start_ns": job.start_ns,
+        "end_ns": job.end_ns,
+        "exit_code": job.exit_code,
+        "runtime_s": job.runtime_s(now_ns),
+        "node_names": job.node_names,
+    }
+
+
+@blueprint.get("/jobs")
+def list_jobs():
+    """A page of jobs with their headline figures."""
+    params.only("search", "state", "sort", "limit", "cursor")
+    sort, cursor = params.sort("-start", SORTS), params.text("cursor")
+    try:
+        page = jobdb().jobs(
+            search=params.text("search", params.SEARCH_LENGTH_MAX),
+            state=params.choice("state", STATES),
+            sort=sort,
+            limit=params.integer("limit", 50, 1, LIMIT_MAX),
+            cursor=cursor or None,
+        )
+    except BadCursor as error:
+        raise bad_parameter("cursor", cursor, f"the next_cursor of an answer: this is {error}") from error
+    now_ns = time.time_ns()
+    figures = analyses().headlines(page.jobs)
+    unknown = dict.fromkeys(HEADLINE)
+    rows = [unknown | headline | job_json(job, now_ns) for (job, _), headline in zip(page.jobs, figures, strict=True)]
+    return jsonify({"jobs": rows, "total": page.total, "next_cursor": page.next_cursor})
+
+
+@blueprint.get("/jobs/<job_id>")
+def one_job(job_id: str):
+    """A job and its profile."""
+    params.only()
+    job = find_job(job_id)
+    shown = job_json(job, time.time_ns())
+    profile = analyses().profile(job) | {"job_id": job.key, "program": job.program, "runtime_s": shown["runtime_s"]}
+    return jsonify({"job": shown, "profile": profile})

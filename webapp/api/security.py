@@ -1,0 +1,54 @@
+"""Who may be asked for, and what a browser may do with the answer."""
+
+import ipaddress
+from collections.abc import Iterable
+
+from flask import Flask, Response, request
+
+from .errors import ApiError
+
+HEADERS = {
+    # ECharts sets inline styles; everything else comes from this server as files.
+    "Content-Security-Policy": "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+def register(app: Flask, allowed_hosts: Iterable[str]) -> None:
+    """Refuse requests for hosts that are neither loopback nor allowed, against DNS rebinding, and set the headers on every response."""
+    allowed = {host.lower() for host in allowed_hosts}
+
+    @app.before_request
+    def check_host() -> None:
+        name = host_name(request.environ.get("HTTP_HOST") or request.environ.get("SERVER_NAME", ""))
+        if name not in allowed and not is_loopback(name):
+            message = f"this server does not answer for the host {name[:100]!r}"
+            raise ApiError(400, "bad_host", message, "ask for 127.0.0.1 or localhost; ALLOWED_HOSTS holds further names")
+
+    @app.after_request
+    def set_headers(response: Response) -> Response:
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, without port, lower case."""
+    if host.startswith("["):
+        return host[1:].split("]")[0].lower()
+    return host.rsplit(":", 1)[0].lower() if host.count(":") == 1 else host.lower()
+
+
+def is_loopback(name: str) -> bool:
+    """Whether a name means this machine, whatever a resolver says."""
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

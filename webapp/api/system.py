@@ -1,0 +1,51 @@
+"""The server itself: status, health, and the description of the API."""
+
+from functools import cache
+from pathlib import Path
+
+import yaml
+from flask import Blueprint, jsonify
+
+from . import params
+from .context import context
+
+blueprint = Blueprint("system", __name__)
+
+
+@cache
+def description() -> dict:
+    """The OpenAPI description, from openapi.yaml beside this file."""
+    return yaml.safe_load(Path(__file__).with_name("openapi.yaml").read_text())
+
+
+@blueprint.get("/api/v1/openapi.json")
+def openapi():
+    """The OpenAPI description."""
+    params.only()
+    return jsonify(description())
+
+
+@blueprint.get("/healthz")
+def health():
+    """Whether the server answers."""
+    return jsonify({"status": "ok"})
+
+
+@blueprint.get("/api/v1/status")
+def status():
+    """The server, its records and its agents."""
+    params.only()
+    stored, own = context().store.status(), context().status()
+    records = stored.get("records", {})
+    return jsonify(
+        {
+            **own,
+            "records": {kind: records.get(kind, 0) for kind in ("run", "sample", "job")},
+            "dead_letters": stored.get("dead_letters", 0),
+            "duplicates": stored.get("duplicates", 0),
+            "missing": stored.get("missing", 0),
+            "last_append_ns": stored.get("last_append_ns"),
+            "store_error": stored.get("error"),
+            "agents": context().agents.list(stored.get("high_water", [])),
+        }
+    )
