@@ -104,8 +104,8 @@ function answer(path, query) {
   const parts = path.split("/").slice(3).map(decodeURIComponent);
   if (parts[0] === "status") {
     const agents = ["n001", "n002", "n003"].map((node, index) => ({
-      node, boot: `9f3c27b1a0d4e${index}55`, seq: 8812 + index * 71, last_seen_ns: (Date.now() - [900, 2400, 95_000][index]) * 1e6,
-      values: { seen: 19_991_231, merged: 19_982_000, sent: 9231, acknowledged: 9231, lost: index === 1 ? 42 : 0, spool_bytes: 123_456 },
+      node, boot: `9f3c27b1a0d4e${index}55`, seq: 8812 + index * 71, missing: 0, last_seen_ns: (Date.now() - [900, 2400, 95_000][index]) * 1e6,
+      values: { seen: 19_991_231, merged: 19_982_000, sent: 9231, acknowledged: 9231, lost: index === 1 ? 42 : 0, lost_runs: 0, folded: 18_211, spool_bytes: 123_456 },
     }));
     return { version: "0.1.0", started_ns: (started - 3_600_000) * 1e6, records: { run: 812_331, sample: 4412, job: 274 }, dead_letters: 0,
       agents: isEmpty ? [] : agents, ingest: { connections: 3, events: 817_017 } };
@@ -122,7 +122,10 @@ function answer(path, query) {
   if (!one) return null;
   if (parts[2] === undefined) return { job: one, profile: profile(one) };
   if (parts[2] === "series") return series(one, query);
-  if (parts[2] === "nodes") return { nodes: one.node_names.map((node, n) => ({ node, processes: one.processes / one.nodes, files: 9, ...traffic(n, one, one.nodes) })) };
+  if (parts[2] === "nodes") {
+    const { rows: nodes, ...rest } = page(one.node_names.map((node, n) => ({ node, processes: one.processes / one.nodes, files: 9, ...traffic(n, one, one.nodes) })), query, "-bytes");
+    return { nodes, ...rest };
+  }
   if (parts[2] === "processes") {
     const rows = Array.from({ length: one.processes }, (_, n) => ({ node: one.node_names[n % one.nodes], process: `${22_000 + n}.${991_000 + n}`,
       rank: one.program === "lammps" ? n : null, program: one.program, files: 4, ...traffic(n, one, one.processes) }));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatAge, formatByteRate, formatBytes, formatCount, formatDuration, formatPlain, formatRate, formatTime, formatTimeNear } from "./units";
+import { formatAge, formatByName, formatByteRate, formatBytes, formatCount, formatDuration, formatPlain, formatRate, formatTime, formatTimeNear } from "./units";
 
 describe("bytes", () => {
   it.each([
@@ -29,6 +29,13 @@ describe("counts and rates", () => {
     expect(formatByteRate(2 ** 30)).toBe("1.00 GiB/s");
   });
   it("plain numbers are exact", () => expect(formatPlain(1_073_741_824, "bytes")).toBe("1,073,741,824 bytes"));
+});
+
+it("a counter is shown in the unit that its name ends with", () => {
+  expect(formatByName("rss_bytes", 2048)).toBe("2.00 KiB");
+  expect(formatByName("cpu_s", 0.5)).toBe("500 ms");
+  expect(formatByName("spool_full_seconds", 61)).toBe("1 min 01 s");
+  expect(formatByName("seen", 2048)).toBe("2,048");
 });
 
 describe("durations", () => {

@@ -84,6 +84,13 @@ export function formatDuration(seconds: Maybe): string {
   return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3600)} h`;
 }
 
+/** A named counter by the unit that its name ends with: bytes, s, seconds, or none. */
+export function formatByName(name: string, value: Maybe): string {
+  if (name.endsWith("_bytes")) return formatBytes(value);
+  if (name.endsWith("_s") || name.endsWith("_seconds")) return formatDuration(value);
+  return formatCount(value);
+}
+
 const pad = (part: number, width = 2) => String(part).padStart(width, "0");
 
 /** An instant in the viewer's zone: 2025-11-21 14:03:22, with as many decimals as asked for. */

@@ -9,12 +9,20 @@ export interface NodeRow extends Traffic {
 
 export interface NodesAnswer {
   nodes: NodeRow[];
+  total: number;
+  next_cursor: string | null;
 }
 
-export function useNodes(jobId: string, intervalMs: number | false) {
+export interface NodesQuery {
+  sort: string;
+  limit: number;
+  cursor: string | null;
+}
+
+export function useNodes(jobId: string, query: NodesQuery, intervalMs: number | false) {
   return useQuery({
-    queryKey: ["job", jobId, "nodes"],
-    queryFn: ({ signal }) => getJson<NodesAnswer>(`/jobs/${encodeURIComponent(jobId)}/nodes`, {}, signal),
+    queryKey: ["job", jobId, "nodes", query],
+    queryFn: ({ signal }) => getJson<NodesAnswer>(`/jobs/${encodeURIComponent(jobId)}/nodes`, { ...query }, signal),
     refetchInterval: intervalMs,
     placeholderData: keepPreviousData,
   });

@@ -16,7 +16,7 @@ export function JobNotes({ job, profile }: { job: Job; profile: Profile }) {
     <div className="notes" data-testid="notes">
       {losing.length > 0 && (
         <Note tone="bad" testId="note-lost">
-          <strong>Records were lost</strong> on {losing.map((agent) => `${agent.node} (${formatPlain(lostCount(agent))})`).join(", ")}, perhaps of
+          <strong>Operations or records were lost</strong> on {losing.map((agent) => `${agent.node} (${formatPlain(lostCount(agent))})`).join(", ")}, perhaps of
           this job: its figures may be too low.
         </Note>
       )}

@@ -3,7 +3,7 @@ import { Chart } from "@/shared/chart/chart";
 import { usePalette } from "@/shared/chart/palette";
 import { Pager, Segmented } from "@/shared/ui/controls";
 import { ErrorNote, Loading, Panel } from "@/shared/ui/states";
-import { Table, sortRows } from "@/shared/ui/table";
+import { Table } from "@/shared/ui/table";
 import { choice, useUrlState } from "@/shared/url-state";
 import { useNodes } from "../api/get-nodes";
 import { useProcesses } from "../api/get-processes";
@@ -76,24 +76,31 @@ function Processes({ jobId, startNs, intervalMs }: TrafficPanelProps) {
 
 function Nodes({ jobId, startNs, intervalMs }: TrafficPanelProps) {
   const { params, change } = useUrlState();
-  const sort = params.get("traffic_sort") ?? "-write_bytes";
+  const sort = params.get("traffic_sort") ?? DEFAULT_SORT;
+  const cursors = params.getAll("traffic_cursor");
   const chosen = params.get("node");
-  const { data, error } = useNodes(jobId, intervalMs);
+  const { data, error } = useNodes(jobId, { sort, limit: PAGE_LIMIT, cursor: cursors.at(-1) ?? null }, intervalMs);
+  const rows = useMemo(() => data?.nodes ?? [], [data]);
   const pick = (node: string) => change({ node: node === chosen ? null : node, process: null }, { push: true });
-  const columns = nodeColumns(data?.nodes ?? [], startNs, (row) => pick(row.node));
-  const rows = sortRows(data?.nodes ?? [], columns, sort);
-  const bars = rows.map((row) => ({ label: row.node, read_bytes: row.read_bytes, write_bytes: row.write_bytes, selected: row.node === chosen }));
+  const bars = useMemo(
+    () => rows.map((row) => ({ label: row.node, read_bytes: row.read_bytes, write_bytes: row.write_bytes, selected: row.node === chosen })),
+    [rows, chosen],
+  );
 
   if (!data) return error ? <div className="panel-body"><ErrorNote error={error} /></div> : <Loading what="nodes" />;
   return (
     <>
       <Bars bars={bars} noun="node" onPick={(index) => { const row = rows[index]; if (row) pick(row.node); }} />
       <Table
-        tall caption="Nodes" testId="nodes" columns={columns} rows={rows} rowKey={(row) => row.node} sort={sort}
-        onSort={(next) => change({ traffic_sort: next })} onRow={(row) => pick(row.node)}
+        tall caption="Nodes" testId="nodes" columns={nodeColumns(rows, startNs, (row) => pick(row.node))} rows={rows} rowKey={(row) => row.node} sort={sort}
+        onSort={(next) => change({ traffic_sort: next, traffic_cursor: null })} onRow={(row) => pick(row.node)}
         rowProps={(row) => ({ "data-testid": "node-row", "data-node": row.node, "data-selected": row.node === chosen ? "true" : undefined })}
         empty="No node has done I/O on a watched file yet."
       />
+      <div className="panel-foot">
+        <Pager noun="nodes" total={data.total} shown={rows.length} limit={PAGE_LIMIT} cursors={cursors} nextCursor={data.next_cursor}
+          onCursors={(next) => change({ traffic_cursor: next }, { push: true })} />
+      </div>
     </>
   );
 }

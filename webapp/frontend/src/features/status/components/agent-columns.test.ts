@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
-import { agentsWithLosses, type AgentStatus, type ServerStatus } from "@/shared/api/status";
+import { agentsWithLosses, lostCount, type AgentStatus, type ServerStatus } from "@/shared/api/status";
 import { agentColumns, isStale } from "./agent-columns";
 
 const nowMs = 1_763_720_000_000;
 const agent = (node: string, values: Record<string, number>, agoMs = 0): AgentStatus => ({ node, boot: "00", seq: 1, last_seen_ns: (nowMs - agoMs) * 1e6, values });
 
-it("shows the main counters in order, and then whatever else an agent counts", () => {
-  const keys = agentColumns([agent("a", { zeta: 1, lost: 0 }), agent("b", { alpha: 2, seen: 3 })], nowMs).map((column) => column.key);
-  expect(keys).toEqual(["node", "last_seen_ns", "seq", "seen", "merged", "sent", "acknowledged", "lost", "alpha", "zeta", "boot"]);
+it("shows the main counters in order, and then whatever else is not 0 for some agent", () => {
+  const keys = agentColumns([agent("a", { zeta: 1, lost: 0, quiet: 0 }), agent("b", { alpha: 2, seen: 3 })], nowMs).map((column) => column.key);
+  expect(keys).toEqual(["node", "last_seen_ns", "seen", "merged", "sent", "acknowledged", "lost", "missing", "alpha", "zeta", "seq", "boot"]);
 });
 
 it("finds losses, on all nodes or on a job's", () => {
@@ -15,6 +15,7 @@ it("finds losses, on all nodes or on a job's", () => {
   expect(agentsWithLosses(status).map((one) => one.node)).toEqual(["b"]);
   expect(agentsWithLosses(status, ["a", "c"])).toEqual([]);
   expect(agentsWithLosses(undefined)).toEqual([]);
+  expect(lostCount({ ...agent("a", { lost: 1, lost_runs: 2 }), missing: 4 })).toBe(7);
 });
 
 it("an agent that was not heard of for a minute is marked", () => {

@@ -1,29 +1,36 @@
-import { lostCount, type AgentStatus } from "@/shared/api/status";
+import type { AgentStatus } from "@/shared/api/status";
 import type { Column } from "@/shared/ui/table";
-import { formatAge, formatCount, formatPlain, formatTime } from "@/shared/units";
+import { formatAge, formatByName, formatPlain, formatTime } from "@/shared/units";
 
-/** The counters that every agent has come first, in the order in which a record meets them. */
+/** The counters that are always shown, in the order in which an operation meets them. */
 const MAIN_COUNTERS = ["seen", "merged", "sent", "acknowledged", "lost"];
+/** Counters of losses: red where they are not 0. */
+const LOSSES = new Set(["lost", "lost_runs", "missing"]);
 const HELP: Record<string, string> = {
-  seen: "Operations that the agent's sources saw",
-  merged: "Operations that the first pass merged into others",
-  sent: "Records sent to the server, resends included",
+  seen: "Operations that programs did, as their runs tell",
+  merged: "Operations that needed no record of their own",
+  records: "Records written to the spool, of every kind",
+  sent: "Records sent to the server, resent ones included",
   acknowledged: "Records that the server has made durable",
-  lost: "Records dropped because the spool was full or a source was damaged",
+  lost: "Operations that programs could not record",
+  lost_names: "File names that found no room",
+  lost_runs: "Runs that were overwritten before they were read",
+  missing: "Record numbers that were jumped over: records that will not come",
+  folded: "Operations folded because they came too fast: counts and bytes are exact, single times and offsets are not",
+  spool_bytes: "Waiting on the node's disk",
+  reconnects: "Times that a connection to the server was lost or could not be made",
 };
 const STALE_MS = 60_000;
 
-/** Columns for node, spool and each counter that any of the agents reports. */
+/** Columns for node, spool, the main counters, and each other counter that is not 0 for some agent. */
 export function agentColumns(agents: readonly AgentStatus[], nowMs: number): Column<AgentStatus>[] {
-  const others = new Set(agents.flatMap((agent) => Object.keys(agent.values)));
+  const others = new Set(agents.flatMap((agent) => Object.entries(agent.values).filter(([, value]) => value !== 0).map(([name]) => name)));
   for (const name of MAIN_COUNTERS) others.delete(name);
-  const counter = (name: string): Column<AgentStatus> => ({
+  const counter = (name: string, read = (agent: AgentStatus) => agent.values[name]): Column<AgentStatus> => ({
     key: name, header: title(name), sortKey: name, numeric: true, help: HELP[name],
-    value: (agent) => agent.values[name] ?? null,
-    title: (agent) => formatPlain(agent.values[name]),
-    cell: (agent) => (
-      <span className={name === "lost" && lostCount(agent) > 0 ? "bad" : undefined}>{formatCount(agent.values[name])}</span>
-    ),
+    value: (agent) => read(agent) ?? null,
+    title: (agent) => formatPlain(read(agent)),
+    cell: (agent) => <span className={LOSSES.has(name) && (read(agent) ?? 0) > 0 ? "bad" : undefined}>{formatByName(name, read(agent))}</span>,
   });
   return [
     { key: "node", header: "Node", sortKey: "node", value: (agent) => agent.node, cell: (agent) => agent.node },
@@ -32,9 +39,10 @@ export function agentColumns(agents: readonly AgentStatus[], nowMs: number): Col
       title: (agent) => formatTime(agent.last_seen_ns),
       cell: (agent) => <span className={isStale(agent, nowMs) ? "bad" : undefined}>{formatAge(agent.last_seen_ns, nowMs)}</span>,
     },
+    ...MAIN_COUNTERS.map((name) => counter(name)),
+    counter("missing", (agent) => agent.missing),
+    ...[...others].sort().map((name) => counter(name)),
     { key: "seq", header: "Sequence", sortKey: "seq", numeric: true, help: "The highest record number that is stored", value: (agent) => agent.seq, cell: (agent) => formatPlain(agent.seq) },
-    ...MAIN_COUNTERS.map(counter),
-    ...[...others].sort().map(counter),
     { key: "boot", header: "Spool", help: "The random id born with the agent's spool", value: (agent) => agent.boot, cell: (agent) => <span className="mono muted">{agent.boot}</span> },
   ];
 }

@@ -23,6 +23,11 @@ export function StatusPage() {
       {!status && !error && <Loading what="the status" />}
       {status && (
         <>
+          {status.store_error && (
+            <Note tone="bad" testId="store-error">
+              <strong>The store fails: {status.store_error}.</strong> Records wait in the agents' spools until it works again.
+            </Note>
+          )}
           {losing.length > 0 && <LossNote agents={losing} />}
           <dl className="tiles">
             <Tile label="Server"><Figure name="version" value={status.version} text={status.version} /></Tile>
@@ -37,7 +42,7 @@ export function StatusPage() {
               <Figure name="dead_letters" value={status.dead_letters} text={formatCount(status.dead_letters)} />
             </Tile>
             {ingestFigures(status.ingest).map(([name, value]) => (
-              <Tile key={name} label={`Ingest: ${name.replaceAll("_", " ")}`}><Figure name={`ingest-${name}`} value={value} text={formatCount(value)} /></Tile>
+              <Tile key={name} label={`Ingest: ${name.replaceAll("_", " ")}`} tone={INGEST_FIGURES.includes(name) ? undefined : "bad"}><Figure name={`ingest-${name}`} value={value} text={formatCount(value)} /></Tile>
             ))}
           </dl>
           <Panel title="Agents" testId="agents">
@@ -54,17 +59,20 @@ export function StatusPage() {
   );
 }
 
-/** The numbers among what ingest says of itself. */
+const INGEST_FIGURES = ["connections", "events", "queued_windows"];
+
+/** What ingest says of itself: its main numbers, and whatever it counts as gone wrong. */
 function ingestFigures(ingest: Record<string, unknown> | null): [string, number][] {
-  return Object.entries(ingest ?? {}).filter((entry): entry is [string, number] => typeof entry[1] === "number");
+  return Object.entries(ingest ?? {}).filter((entry): entry is [string, number] =>
+    typeof entry[1] === "number" && (INGEST_FIGURES.includes(entry[0]) || (entry[1] > 0 && /refused|error/.test(entry[0]))));
 }
 
 function LossNote({ agents }: { agents: AgentStatus[] }) {
   const lost = agents.reduce((sum, agent) => sum + lostCount(agent), 0);
   return (
     <Note tone="bad" testId="loss-note">
-      <strong>{formatPlain(lost)} records were lost</strong> on {agents.map((agent) => agent.node).join(", ")}. Figures of jobs on these nodes
-      may be too low. Give the agent a larger spool, or look at why it could not deliver.
+      <strong>{formatPlain(lost)} operations or records were lost</strong> on {[...new Set(agents.map((agent) => agent.node))].join(", ")}. Figures of jobs that ran
+      there may be too low; the agent's log says why.
     </Note>
   );
 }
