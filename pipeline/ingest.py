@@ -2,6 +2,9 @@
 
 One thread accepts; one thread a connection reads windows, one at a time; one thread writes what the connections hand it, the windows of
 several in one transaction. A window is acknowledged once its events are durable and its job events were passed on, not before.
+
+Order: an agent's records come in the order of their sequence numbers, and a new connection begins with the first that was not
+acknowledged. Windows keep their order here, and none is passed by a later one of its connection: so all below a high-water mark came.
 """
 
 import contextlib
@@ -317,8 +320,10 @@ class Ingest:
             if self._error is not None:
                 log.info("ingest: the store takes records again")
                 self._error = None
-            if appended.dead_letters or appended.missing:
-                log.warning("ingest: %d dead letters, %d records never came; see dead_letters", appended.dead_letters, appended.missing)
+            if appended.dead_letters:
+                log.warning("ingest: %d malformed records; table dead_letters has them and why", appended.dead_letters)
+            if appended.missing:
+                log.warning("ingest: %d records were jumped over by their agents and are lost", appended.missing)
             return True
 
     def _pass_on(self, events: list[dict]) -> bool:

@@ -65,12 +65,14 @@ class DuckDBStore:
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
-        self._append_lock = threading.Lock()  # one batch at a time; owner of _marks, _totals and _versions
+        self._append_lock = threading.Lock()  # one batch at a time; owner of _versions
+        self._facts = threading.Lock()  # held to change _marks, _append_ns and _totals (in an append only), and to read them elsewhere
         self._gate = threading.Condition()  # owner of _connection and _readers
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._readers = 0
         self._closed = False
         self._marks: dict[tuple[str, int], Mark] = {}
+        self._append_ns: dict[tuple[str, int], int] = {}
         self._totals: dict[str, int] = {}
         self._versions: dict[str, int] = {}
         self._error: str | None = None
@@ -124,8 +126,10 @@ class DuckDBStore:
                 _roll_back(cursor)
                 raise
         # Only now, after the commit: a reader that sees a new version must also see the rows that it stands for.
-        self._marks.update(batch.marks)
-        self._totals = totals
+        with self._facts:
+            self._marks.update(batch.marks)
+            self._append_ns.update(dict.fromkeys(batch.marks, now_ns))
+            self._totals = totals
         for job, rows in batch.rows_by_job().items():
             if job in self._versions:
                 self._versions[job] += rows
@@ -171,9 +175,13 @@ class DuckDBStore:
             return self._versions[job]
 
     def status(self) -> dict[str, Any]:
-        """See `Store.status`. Besides: `path`, and `bytes` and `wal_bytes`, the sizes of the file and its log."""
-        rows = self._fetch("SELECT node, boot, seq, missing, last_append_ns FROM high_water ORDER BY last_append_ns DESC")
-        totals = dict.fromkeys(_TOTALS, 0) | dict(self._fetch("SELECT name, value FROM totals"))
+        """See `Store.status`; answers from memory, also while the file is in trouble. The latest appended come first in `high_water`.
+        Besides: `path`, and `bytes` and `wal_bytes`, the sizes of the file and its log."""
+        if self._closed:
+            raise StoreError(f"{self._path} is closed")
+        with self._facts:
+            marks, append_ns, totals = list(self._marks.items()), dict(self._append_ns), self._totals
+        marks.sort(key=lambda item: append_ns[item[0]], reverse=True)
         return {
             "path": str(self._path),
             "bytes": _size(self._path),
@@ -181,10 +189,16 @@ class DuckDBStore:
             "records": {name: totals[name] for name in KINDS},
             "dead_letters": totals["dead_letters"],
             "duplicates": totals["duplicates"],
-            "missing": sum(row[3] for row in rows),
+            "missing": sum(mark.missing for _, mark in marks),
             "high_water": [
-                {"node": node, "boot": f"{boot:016x}", "seq": seq, "missing": missing, "last_append_ns": at}
-                for node, boot, seq, missing, at in rows
+                {
+                    "node": key[0],
+                    "boot": f"{key[1]:016x}",
+                    "seq": mark.seq,
+                    "missing": mark.missing,
+                    "last_append_ns": append_ns[key],
+                }
+                for key, mark in marks
             ],
             "last_append_ns": self._last_append_ns,
             "error": self._error,
@@ -254,10 +268,12 @@ class DuckDBStore:
             self._connection = connection
 
     def _load(self, connection: duckdb.DuckDBPyConnection) -> None:
-        rows = connection.execute("SELECT node, boot, seq, missing FROM high_water").fetchall()
+        rows = connection.execute("SELECT node, boot, seq, missing, last_append_ns FROM high_water").fetchall()
         totals = connection.execute("SELECT name, value FROM totals").fetchall()
-        self._marks = {(node, boot): Mark(seq, missing) for node, boot, seq, missing in rows}
-        self._totals = dict.fromkeys(_TOTALS, 0) | dict(totals)
+        with self._facts:
+            self._marks = {(node, boot): Mark(seq, missing) for node, boot, seq, missing, _ in rows}
+            self._append_ns = {(node, boot): at for node, boot, _, _, at in rows}
+            self._totals = dict.fromkeys(_TOTALS, 0) | dict(totals)
         self._versions = {}
 
     def _shut(self) -> None:

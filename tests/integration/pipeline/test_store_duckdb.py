@@ -1,0 +1,164 @@
+"""What can happen to the DuckDB file: kill -9 at any moment, a full disk, a second owner, a store of another version."""
+
+import os
+import random
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from pipeline.store import Appended, StoreError
+from pipeline.store import duckdb as store_duckdb
+from pipeline.store.duckdb import DuckDBStore
+from tests.unit.pipeline.events import run_event
+
+ROOT = Path(__file__).resolve().parents[3]
+
+# Appends batch after batch, and tells each time, when append has returned, up to where.
+APPENDER = """
+import sys
+from pipeline.store.duckdb import DuckDBStore
+from tests.unit.pipeline.events import run_event
+store, seq, size = DuckDBStore(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+while True:
+    appended = store.append([run_event(n) for n in range(seq, seq + size)])
+    assert appended.runs + appended.duplicates == size, appended
+    seq += size
+    print(seq - 1, flush=True)
+"""
+
+
+def kill_while_appending(path: Path, first_seq: int, size: int, delay_s: float) -> int:
+    """The last sequence number that the appender was told is stored."""
+    command = [sys.executable, "-c", APPENDER, str(path), str(first_seq), str(size)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        acknowledged = int(process.stdout.readline())
+        time.sleep(delay_s)  # the moment of the kill is what varies
+        process.kill()
+        for line in process.stdout:
+            if line.endswith("\n"):
+                acknowledged = int(line)
+    return acknowledged
+
+
+def test_kill_9_loses_nothing_that_was_acknowledged_and_doubles_nothing(tmp_path):
+    path = tmp_path / "records.duckdb"
+    rng = random.Random(1)
+    first = 1
+    for size in (3, 50, 700, 4096, 20_000):  # from a few rows in the log to batches that bypass it
+        acknowledged = kill_while_appending(path, first, size, rng.uniform(0.05, 0.6))
+        store = DuckDBStore(path)
+        try:
+            stored = sorted(store.runs("local-1", ["seq"])["seq"].to_pylist())
+            mark = store.status()["high_water"][0]
+        finally:
+            store.close()
+        assert len(stored) >= acknowledged >= first
+        assert stored == list(range(1, len(stored) + 1))
+        assert (mark["seq"], mark["missing"]) == (len(stored), 0)
+        # The next appender sends again from what it knows to be stored, as an agent would.
+        first = acknowledged + 1
+
+
+@pytest.mark.skipif(not Path("/usr/bin/strace").exists(), reason="strace is not installed")
+def test_a_commit_is_synced_before_append_returns(tmp_path):
+    code = (
+        "import os, sys\nfrom pipeline.store.duckdb import DuckDBStore\nfrom tests.unit.pipeline.events import run_event\n"
+        "store = DuckDBStore(sys.argv[1])\nos.write(2, b'BEFORE')\nstore.append([run_event(1)])\nos.write(2, b'AFTER')\nos._exit(0)\n"
+    )
+    trace = tmp_path / "trace"
+    strace = ["strace", "-f", "-e", "trace=fsync,fdatasync,write,pwrite64", "-o", str(trace)]
+    ran = subprocess.run([*strace, sys.executable, "-c", code, str(tmp_path / "r")], cwd=ROOT, capture_output=True, timeout=60)
+    if ran.returncode:
+        pytest.skip(f"strace does not work here: {ran.stderr.decode()[:200]}")
+    lines = trace.read_text(errors="replace").splitlines()
+    before = next(i for i, line in enumerate(lines) if '"BEFORE"' in line)
+    after = next(i for i, line in enumerate(lines) if '"AFTER"' in line)
+    assert any("sync(" in line for line in lines[before:after])
+
+
+@pytest.fixture
+def disk():
+    """Functions that let no file grow beyond a size (writes fail as on a full disk), and that end it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(size: int) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+
+    def free() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    yield fill, free
+    free()
+
+
+@pytest.mark.parametrize("size", [10, 5_000, 60_000])
+def test_a_full_disk_refuses_the_batch_and_the_store_goes_on_once_there_is_room(tmp_path, disk, size):
+    fill, free = disk
+    path = tmp_path / "records.duckdb"
+    store = DuckDBStore(path)
+    store.append([run_event(n) for n in range(1, 101)])
+    batch = [run_event(n, file=f"/data/{n * 7919:x}") for n in range(101, 101 + size)]
+    status = store.status()
+    fill(max(status["bytes"], status["wal_bytes"]))
+    try:
+        for _ in range(2):
+            with pytest.raises(StoreError, match="cannot (append to|open) .*records.duckdb"):
+                store.append(batch)
+    finally:
+        free()
+    assert "records.duckdb" in store.status()["error"]
+    appended = store.append(batch)
+    assert appended.runs + appended.duplicates == size
+    assert store.status()["error"] is None
+    store.close()
+    again = DuckDBStore(path)
+    assert sorted(again.runs("local-1", ["seq"])["seq"].to_pylist()) == list(range(1, 101 + size))
+    again.close()
+
+
+def test_a_second_owner_is_refused_and_told_where_to_ask(tmp_path):
+    store = DuckDBStore(tmp_path / "r")
+    code = f"from pipeline.store.duckdb import DuckDBStore\nDuckDBStore({str(tmp_path / 'r')!r})"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    store.close()
+    assert ran.returncode == 1
+    assert "StoreError: cannot open" in ran.stderr and "ask that server's API instead" in ran.stderr
+
+
+def test_files_that_are_no_store_are_refused(tmp_path):
+    (tmp_path / "garbage").write_bytes(os.urandom(100_000))
+    with pytest.raises(StoreError, match="cannot open .*garbage"):
+        DuckDBStore(tmp_path / "garbage")
+    with pytest.raises(StoreError, match="cannot open"):
+        DuckDBStore(tmp_path / "missing folder" / "r")
+    with duckdb.connect(str(tmp_path / "old")) as old:
+        old.execute("CREATE TABLE runs (node VARCHAR)")
+    with pytest.raises(StoreError, match="table runs is of another version of Bellrock; move the file away"):
+        DuckDBStore(tmp_path / "old")
+
+
+def test_the_log_stays_bounded(tmp_path):
+    store = DuckDBStore(tmp_path / "r")
+    largest = 0
+    for n in range(60):
+        store.append([run_event(n * 2000 + i + 1, file=f"/data/{n}/{i * 7919:x}") for i in range(2000)])
+        largest = max(largest, store.status()["wal_bytes"])
+    store.close()
+    assert 0 < largest < 24 << 20
+
+
+def test_dead_letters_are_bounded_in_the_file_and_counted_beyond(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_duckdb, "DEAD_LETTERS_KEPT", 5)
+    store = DuckDBStore(tmp_path / "r")
+    for n in range(3):
+        assert store.append([run_event(n * 4 + i, op="bad") for i in range(1, 5)]) == Appended(dead_letters=4)
+    assert store.status()["dead_letters"] == 12
+    store.close()
+    with duckdb.connect(str(tmp_path / "r")) as file:
+        assert file.execute("SELECT count(*), min(reason) FROM dead_letters").fetchone()[0] == 5
