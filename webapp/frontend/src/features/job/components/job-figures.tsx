@@ -26,10 +26,10 @@ export function JobFigures({ profile: p }: { profile: Profile }) {
     <dl className="tiles" data-testid="figures">
       <Tile label="Read" tone="read" note={<>{count("read_ops", p.read_ops)} reads</>}>{bytes("read_bytes", p.read_bytes)}</Tile>
       <Tile label="Written" tone="write" note={<>{count("write_ops", p.write_ops)} writes</>}>{bytes("write_bytes", p.write_bytes)}</Tile>
-      <Tile label="Read bandwidth" tone="read" help={HELP.average} note={<>peak {byteRate("bandwidth_peak_read", p.bandwidth_peak_read, HELP.peak)}</>}>
+      <Tile label="Read bandwidth" tone="read" help={HELP.average} note={<>peak second {byteRate("bandwidth_peak_read", p.bandwidth_peak_read, HELP.peak)}</>}>
         {byteRate("bandwidth_avg_read", p.bandwidth_avg_read, HELP.average)}
       </Tile>
-      <Tile label="Write bandwidth" tone="write" help={HELP.average} note={<>peak {byteRate("bandwidth_peak_write", p.bandwidth_peak_write, HELP.peak)}</>}>
+      <Tile label="Write bandwidth" tone="write" help={HELP.average} note={<>peak second {byteRate("bandwidth_peak_write", p.bandwidth_peak_write, HELP.peak)}</>}>
         {byteRate("bandwidth_avg_write", p.bandwidth_avg_write, HELP.average)}
       </Tile>
       <Tile label="IOPS" help={HELP.iops} note="reads and writes">

@@ -17,7 +17,9 @@ const HELP: Record<string, string> = {
   lost_runs: "Runs that were overwritten before they were read",
   missing: "Record numbers that were jumped over: records that will not come",
   folded: "Operations folded because they came too fast: counts and bytes are exact, single times and offsets are not",
-  spool_bytes: "Waiting on the node's disk",
+  spool_bytes: "Bytes of records on the node's disk",
+  cpu_s: "CPU time that the agent has used",
+  rss_bytes: "Memory that the agent holds",
   reconnects: "Times that a connection to the server was lost or could not be made",
 };
 const STALE_MS = 60_000;
@@ -43,11 +45,14 @@ export function agentColumns(agents: readonly AgentStatus[], nowMs: number): Col
     counter("missing", (agent) => agent.missing),
     ...[...others].sort().map((name) => counter(name)),
     { key: "seq", header: "Sequence", sortKey: "seq", numeric: true, help: "The highest record number that is stored", value: (agent) => agent.seq, cell: (agent) => formatPlain(agent.seq) },
-    { key: "boot", header: "Spool", help: "The random id born with the agent's spool", value: (agent) => agent.boot, cell: (agent) => <span className="mono muted">{agent.boot}</span> },
+    { key: "boot", header: "Spool id", help: "The random id born with the agent's spool", value: (agent) => agent.boot, cell: (agent) => <span className="mono muted">{agent.boot}</span> },
   ];
 }
 
+const TITLES: Record<string, string> = { cpu_s: "CPU time", rss_bytes: "Memory", spool_bytes: "Spool" };
+
 function title(name: string): string {
+  if (TITLES[name]) return TITLES[name];
   const words = name.replaceAll("_", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
