@@ -137,6 +137,19 @@ def read_vitest(report: str) -> Outcome:
     return outcome
 
 
+def ending(status: int | None) -> str:
+    """How a process ended, from subprocess's return code."""
+    return f"exit status {status}" if status is None or status >= 0 else f"killed by {signal.Signals(-status).name}"
+
+
+def read_report(path: Path, read: Callable[[str], Outcome]) -> Outcome:
+    """The outcome in a report file. Raises ValueError where the runner did not get as far as writing it."""
+    try:
+        return read(path.read_text())
+    except FileNotFoundError:
+        raise ValueError("it left no report") from None
+
+
 def first_line(text: str | None) -> str:
     lines = (text or "").strip().splitlines()
     return lines[0] if lines else "no reason given"
@@ -145,7 +158,7 @@ def first_line(text: str | None) -> str:
 def pytest_suite(layer: str) -> Suite:
     report = RESULTS / f"{layer}.xml"
     command = [sys.executable, "-m", "pytest", "-q", f"tests/{layer}", f"--junitxml={report}", f"--timeout={TEST_LIMIT_S}"]
-    return Suite(f"{layer}-pytest", command, lambda _: read_junit(report.read_text()))
+    return Suite(f"{layer}-pytest", command, lambda _: read_report(report, read_junit))
 
 
 def layers() -> dict[str, list[Suite]]:
@@ -157,7 +170,7 @@ def layers() -> dict[str, list[Suite]]:
             Suite(
                 "unit-vitest",
                 ["npx", "--no-install", "vitest", "run", "--reporter=default", "--reporter=json", f"--outputFile.json={vitest}"],
-                lambda _: read_vitest(vitest.read_text()),
+                lambda _: read_report(vitest, read_vitest),
                 quiet=True,
                 cwd=FRONTEND,
             ),
@@ -181,11 +194,11 @@ def run_suite(suite: Suite, limit_s: float = SUITE_LIMIT_S) -> Outcome:
         try:
             outcome = suite.read(log)
         except (ValueError, OSError) as error:
-            problem = f"broke off (exit status {status}): {error}"
+            problem = f"broke off ({ending(status)}): {error}"
     if problem is None and outcome.ran == 0:
         problem = "ran no test"
     if problem is None and status != 0 and outcome.failed == 0:
-        problem = f"exit status {status}, though no test failed"
+        problem = f"{ending(status)}, though no test failed"
     if problem is not None:
         outcome.failed += 1
         outcome.failures.append(f"{suite.name}: {problem}")

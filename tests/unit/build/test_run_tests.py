@@ -112,6 +112,7 @@ def test_a_good_suite_passes(root, quiet):
     ("script", "why"),
     [
         ("raise SystemExit(101)", "broke off (exit status 101)"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "broke off (killed by SIGTERM)"),
         (f"print({RESULT.format(0, 0)!r})", "ran no test"),
         (f"print({RESULT.format(2, 0)!r}); raise SystemExit(3)", "exit status 3"),
     ],
@@ -138,6 +139,11 @@ def run_main(monkeypatch, capsys, root, scripts: dict[str, str]) -> tuple[int, l
     monkeypatch.setattr(run_tests, "layers", lambda: known)
     status = run_tests.main([])
     return status, capsys.readouterr().out.splitlines()
+
+
+def test_a_runner_that_leaves_no_report_broke_off(tmp_path):
+    with pytest.raises(ValueError, match="no report"):
+        run_tests.read_report(tmp_path / "unit.xml", run_tests.read_junit)
 
 
 def test_every_layer_runs_and_the_total_comes_last(root, monkeypatch, capsys):
