@@ -17,5 +17,5 @@ export default defineConfig({
     // The server's content security policy allows no data: scripts; keep assets as files.
     assetsInlineLimit: 0,
   },
-  test: { environment: "node", include: ["src/**/*.test.{ts,tsx}"] },
+  test: { environment: "node", include: ["src/**/*.test.{ts,tsx}"], testTimeout: 60_000 },
 });

