@@ -323,7 +323,7 @@ class Ingest:
             if appended.dead_letters:
                 log.warning("ingest: %d malformed records; table dead_letters has them and why", appended.dead_letters)
             if appended.missing:
-                log.warning("ingest: %d records were jumped over by their agents and are lost", appended.missing)
+                log.warning("ingest: %d records never came: their agents jumped over their numbers", appended.missing)
             return True
 
     def _pass_on(self, events: list[dict]) -> bool:

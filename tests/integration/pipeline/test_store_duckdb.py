@@ -162,3 +162,42 @@ def test_dead_letters_are_bounded_in_the_file_and_counted_beyond(tmp_path, monke
     store.close()
     with duckdb.connect(str(tmp_path / "r")) as file:
         assert file.execute("SELECT count(*), min(reason) FROM dead_letters").fetchone()[0] == 5
+
+
+def test_a_broken_database_is_opened_anew_by_the_next_append(tmp_path, monkeypatch):
+    store = DuckDBStore(tmp_path / "r")
+    store.append([run_event(1)])
+
+    def broken(*_):
+        raise duckdb.FatalException("database has been invalidated because of a previous fatal error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store_duckdb, "_insert", broken)
+        with pytest.raises(StoreError, match="invalidated"):
+            store.append([run_event(2)])
+    with pytest.raises(StoreError, match="being opened anew: cannot append"):
+        store.runs("local-1")
+    assert "invalidated" in store.status()["error"] and store.status()["high_water"][0]["seq"] == 1
+    assert store.append([run_event(1), run_event(2)]) == Appended(runs=1, duplicates=1)
+    assert store.version("local-1") == store.runs("local-1").num_rows == 2
+    store.close()
+
+
+def test_a_commit_that_went_through_although_it_failed_is_not_repeated(tmp_path, monkeypatch):
+    store = DuckDBStore(tmp_path / "r")
+    commits = DuckDBStore._append
+
+    def commits_but_fails(self, events):
+        # As when the error comes after the log was synced. The marks in memory are as before it.
+        marks = dict(self._marks)
+        commits(self, events)
+        self._marks = marks
+        raise duckdb.IOException("cannot sync")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DuckDBStore, "_append", commits_but_fails)
+        with pytest.raises(StoreError, match="cannot sync"):
+            store.append([run_event(1), run_event(2)])
+    assert store.append([run_event(1), run_event(2), run_event(3)]) == Appended(runs=1, duplicates=2)
+    assert store.runs("local-1").num_rows == 3
+    store.close()
