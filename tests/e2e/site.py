@@ -80,7 +80,7 @@ class Site:
 
     def _agent_pid(self) -> int | None:
         try:
-            pid = int((self.state / "agent.pid").read_text())
+            pid = json.loads((self.state / "agent.pid").read_text())["pid"]
             name = Path(f"/proc/{pid}/comm").read_text()
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         except (OSError, ValueError):
