@@ -162,8 +162,8 @@ class AgentChild:
             if self._stopping.is_set():
                 continue
             try:
-                self._spawn()
                 self.restarts += 1
+                self._spawn()
             except OSError as error:
                 log.error("the agent cannot be started: %s", error)
             if self._stopping.is_set():

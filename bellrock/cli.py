@@ -237,9 +237,9 @@ Examples:
 {EXIT_CODES}""",
 )
 @click.argument("job", metavar="JOB")
-@click.option("--files", "file_limit", type=click.IntRange(0, 10_000), default=10, show_default=True, help="Files to list, by bytes.")
+@click.option("--files", "file_limit", type=click.IntRange(0, 1000), default=10, show_default=True, help="Files to list, by bytes.")
 @click.option(
-    "--processes", "process_limit", type=click.IntRange(0, 10_000), default=10, show_default=True, help="Processes to list, by bytes."
+    "--processes", "process_limit", type=click.IntRange(0, 1000), default=10, show_default=True, help="Processes to list, by bytes."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: job, profile, series, files, processes.")
 def show(job: str, file_limit: int, process_limit: int, as_json: bool) -> None:
@@ -260,8 +260,7 @@ def show(job: str, file_limit: int, process_limit: int, as_json: bool) -> None:
     if as_json:
         _print_json({**answer, "series": series, "files": files["files"], "processes": processes["processes"]})
     else:
-        output = _stdout()
-        output.print(report.show(answer, series, files, processes, page, output.width))
+        _print(report.show(answer, series, files, processes, page, _stdout().width))
 
 
 @cli.command(
@@ -318,14 +317,29 @@ def _stdout() -> Any:
     return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else max(int(os.environ.get("COLUMNS") or 0), 160))
 
 
-def _print(table: Any) -> None:
-    _stdout().print(table)
+class _ReaderGone(Exception):
+    """Whoever read our output has gone (`bellrock jobs | head`)."""
+
+
+@contextmanager
+def _output() -> Iterator[None]:
+    """Prints inside end quietly when nobody reads. click would take a broken pipe for a failure."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        raise _ReaderGone from error
+
+
+def _print(printed: Any) -> None:
+    with _output():
+        _stdout().print(printed)
 
 
 def _print_json(value: Any) -> None:
-    json.dump(value, sys.stdout, indent=2)
-    sys.stdout.write("\n")
-    sys.stdout.flush()
+    with _output():
+        json.dump(value, sys.stdout, indent=2)
+        sys.stdout.write("\n")
 
 
 def main() -> None:
@@ -343,8 +357,8 @@ def main() -> None:
         code = 128 + signal.SIGINT
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
-    except BrokenPipeError:
-        # Whoever read us has gone (`bellrock jobs | head`); the interpreter must not find out again at its end.
+    except (_ReaderGone, BrokenPipeError):
+        # The interpreter must not find out again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 0
     except BellrockError as error:

@@ -91,7 +91,9 @@ def parse(table: dict[str, Any], where: str, overrides: dict[str, Any] | None = 
             given[section][key] = value
     for section, values in given.items():
         for key, value in values.items():
-            _check(f"{section}.{key}", value, getattr(SECTIONS[section](), key), where)
+            name = f"{section}.{key}"
+            wished = overrides is not None and overrides.get(name) is not None
+            _check(name, value, getattr(SECTIONS[section](), key), "the command line" if wished else where)
     explicit = frozenset(f"{section}.{key}" for section, values in given.items() for key in values)
     return Config(Http(**given["http"]), Ingest(**given["ingest"]), Agent(**given["agent"]), explicit)
 

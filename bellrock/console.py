@@ -45,7 +45,7 @@ class _Handler(logging.Handler):
 
 def log_warnings() -> None:
     """Let what the server's parts warn of in this process reach the person, a line each, without tracebacks."""
-    logging.basicConfig(level=logging.WARNING, handlers=[_Handler()])
+    logging.basicConfig(level=logging.WARNING, handlers=[_Handler()], format="%(message)s")
 
 
 @contextmanager

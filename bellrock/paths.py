@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bellrock.errors import BellrockError
+from bellrock.errors import BellrockError, Unavailable
 
 PRELOAD = "libbellrock.so"
 AGENT = "bellrock-agent"
@@ -23,10 +23,10 @@ def build_dir() -> Path:
 
 
 def artefact(name: str) -> Path:
-    """Absolute path of a built file. Raises BellrockError when it is not there."""
+    """Absolute path of a built file. Raises Unavailable when it is not there."""
     path = build_dir().absolute() / name
     if not path.is_file():
-        raise BellrockError(f"{path} is missing", "run `make build` in the source tree, or set BELLROCK_BUILD to where it was built")
+        raise Unavailable(f"{path} is missing", "run `make build` in the source tree, or set BELLROCK_BUILD to where it was built")
     return path
 
 

@@ -14,6 +14,8 @@ FORWARDED = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQ
 WAITED = FORWARDED | {signal.SIGCHLD}
 # si_code of a signal that the kernel sent, such as the terminal's on Ctrl-C: the program in our group got its own.
 SI_KERNEL = 128
+# How often a child is looked after without a SIGCHLD, which a thread from before `signals_held` may have taken.
+LOOK_EVERY_S = 1.0
 
 
 class CannotStart(Exception):
@@ -64,23 +66,23 @@ def spawn(argv: Sequence[str], environ: Mapping[str, str], mask: set[int], outpu
     except OSError as error:
         raise CannotStart(argv[0], error) from error
     except ValueError as error:
-        raise CannotStart(argv[0], OSError(errno.EINVAL, str(error))) from error
+        raise CannotStart(argv[0], OSError(errno.EINVAL if argv[0] else errno.ENOENT, str(error))) from error
 
 
 def wait(pid: int) -> Ended:
     """Wait for the child `pid`, passing signals on to it. Inside `signals_held` only."""
     seen: list[int] = []
     while True:
-        info = signal.sigwaitinfo(WAITED)
-        if info.si_signo == signal.SIGCHLD:
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
-                code = os.waitstatus_to_exitcode(status)
-                return Ended(code if code >= 0 else 128 - code, tuple(seen))
+        info = signal.sigtimedwait(WAITED, LOOK_EVERY_S)
+        if info is not None and info.si_signo != signal.SIGCHLD:
+            seen.append(info.si_signo)
+            if info.si_code != SI_KERNEL:
+                os.kill(pid, info.si_signo)
             continue
-        seen.append(info.si_signo)
-        if info.si_code != SI_KERNEL:
-            os.kill(pid, info.si_signo)
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            code = os.waitstatus_to_exitcode(status)
+            return Ended(code if code >= 0 else 128 - code, tuple(seen))
 
 
 def pause(seconds: float) -> bool:

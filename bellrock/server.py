@@ -20,6 +20,8 @@ from bellrock.state import StateLock, Where, where
 
 log = logging.getLogger(__name__)
 
+HTTP_END_S = 5.0
+
 
 class HttpServer:
     """waitress in a thread of its own. `port` must be free."""
@@ -30,16 +32,26 @@ class HttpServer:
         self._server = waitress.server.create_server(
             app, host=host, port=port, threads=threads, ident="bellrock", clear_untrusted_proxy_headers=True
         )
-        self._thread = threading.Thread(target=self._server.run, name="pages", daemon=True)
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pages", daemon=True)
 
     def start(self) -> None:
         """Begin to answer."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Take no more requests, and let those that run end."""
-        self._server.close()
-        self._server.task_dispatcher.shutdown()
+        """Take no more requests; those that run may take up to HTTP_END_S to end."""
+        self._ending.set()
+        self._server.pull_trigger()
+        self._thread.join()
+
+    def _run(self) -> None:
+        # waitress's own loop ends by a signal only.
+        server = self._server
+        while not self._ending.is_set():
+            server.asyncore.loop(timeout=1.0, map=server._map, count=1)
+        server.task_dispatcher.shutdown(cancel_pending=True, timeout=HTTP_END_S)
+        server.asyncore.close_all(map=server._map, ignore_all=True)
 
 
 class Server:
@@ -99,7 +111,9 @@ class Server:
         self._ingest = Ingest(store, jobdb.apply_event, ingest_host, self.ingest_port)
         self._ingest.start()
         self._closing.insert(0, ("ingest", self._ingest.stop))
-        app = create_app({}, store=store, jobdb=jobdb, status=self.status)
+        # `make build` leaves the pages there; without them the API's own default holds.
+        built = paths.build_dir() / "frontend"
+        app = create_app({"FRONTEND_DIR": built} if built.is_dir() else {}, store=store, jobdb=jobdb, status=self.status)
         http_port = ports.pick_port(http_host, config.http, "http.port" in config.explicit, before and ports.of_url(before.url))
         pages = HttpServer(app, http_host, http_port, config.http.threads)
         pages.start()

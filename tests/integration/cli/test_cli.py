@@ -1,0 +1,249 @@
+"""The command, as a user types it, against an API that is a few lines long. No collector, store or page is needed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+START_NS = 1_800_000_000_000_000_000
+HEADLINE = {
+    "nodes": 1, "processes": 2, "io_processes": 2, "runtime_s": 1.5, "read_bytes": 0, "write_bytes": 8192, "read_ops": 0, "write_ops": 2,
+    "metadata_ops": 4, "mdops_avg": 1.0, "bandwidth_avg_read": 0.0, "bandwidth_avg_write": 8192.0, "bandwidth_peak_read": 0.0,
+    "bandwidth_peak_write": 8192.0, "iops_avg": 2.0, "io_mode_read": None, "io_mode_write": "N-N", "files": 2, "phases": 1,
+}  # fmt: skip
+
+
+def job(job_id: str, end_ns: int | None = START_NS + 10**9, settled: bool = True) -> dict:
+    return {
+        "job_id": job_id, "cluster": "", "user": "ann", "program": "sim", "command": "sim", "state": "completed", "settled": settled,
+        "start_ns": START_NS, "end_ns": end_ns, "exit_code": 0, "runtime_s": 1.5, "node_names": ["n1"],
+    }  # fmt: skip
+
+
+class FakeApi:
+    """Knows job "4711", and any job whose start event lies in `rings`, which is settled once its end event does."""
+
+    def __init__(self, rings: Path) -> None:
+        self.rings = rings
+        self.settles = True
+        self.asked: list[str] = []
+
+    def answer(self, target: str) -> tuple[int, dict]:
+        self.asked.append(target)
+        url = urlsplit(target)
+        parts = url.path.strip("/").split("/")
+        if url.path == "/healthz":
+            return 200, {"status": "ok"}
+        if url.path == "/api/v1/jobs":
+            limit = int(parse_qs(url.query)["limit"][0])
+            return 200, {"jobs": [{**HEADLINE, **job(f"job-{i}")} for i in range(limit)], "total": limit, "next_cursor": None}
+        found = self.find(parts[3])
+        if found is None:
+            return 404, {"error": {"code": "no_such_job", "message": f"there is no job {parts[3]}", "hint": "see /jobs"}}
+        name = parts[3]
+        if len(parts) == 4:
+            more = {"errors": 0, "mapped_bytes": 0, "folded_ops": 0, "slowest_op": None, "operations": [], "request_sizes": []}
+            return 200, {"job": found, "profile": {**HEADLINE, "job_id": name, "program": "sim", **more}}
+        if parts[4] == "series":
+            rates = {"read_bytes_per_s": [0, 0], "write_bytes_per_s": [8192, 0]}
+            return 200, {"from_ns": START_NS, "to_ns": START_NS + 2 * 10**9, "step_s": 1.0, "t_ns": [START_NS, START_NS + 10**9], **rates}
+        return 200, {parts[4]: [], "total": 0, "next_cursor": None}
+
+    def find(self, name: str) -> dict | None:
+        if name == "4711":
+            return job(name)
+        events = [json.loads(path.read_text()) for path in sorted(self.rings.glob("*/*.job"))]
+        ours = [event for event in events if event["job"] == name]
+        if not ours:
+            return None
+        ends = [event["time"] for event in ours if event["event"] == "end"]
+        return job(name, max(ends) if ends else None, settled=self.settles and bool(ends))
+
+
+@pytest.fixture
+def api(state) -> Iterator[FakeApi]:
+    """A server that server.json points at."""
+    fake = FakeApi(state.rings_dir)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = fake.answer(self.path)
+            raw = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    told = {
+        "url": f"http://127.0.0.1:{server.server_port}",
+        "ingest_host": "127.0.0.1",
+        "ingest_port": 1,
+        "pid": os.getpid(),
+        "kind": "server",
+    }
+    (state.state_dir / "server.json").write_text(json.dumps({**told, "started_ns": 1}))
+    yield fake
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def no_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was built: neither agent nor library."""
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("BELLROCK_BUILD", str(tmp_path / "empty"))
+
+
+def bellrock(*words: str, **more) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "bellrock", *words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, **more
+    )
+
+
+def events(state) -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted((state.rings_dir / str(os.getuid())).glob("*.job"))]
+
+
+@pytest.mark.parametrize("verb", [[], ["run"], ["server"], ["jobs"], ["show"], ["demo"]])
+def test_every_verb_has_help_with_examples_and_exit_codes(verb: list[str]) -> None:
+    done = bellrock(*verb, "--help")
+    assert done.returncode == 0 and "Examples:" in done.stdout and "Exit code" in done.stdout and done.stderr == ""
+
+
+def test_the_version() -> None:
+    assert bellrock("--version").stdout.startswith("bellrock 0.")
+
+
+@pytest.mark.parametrize(
+    "words", [["nothing"], ["run"], ["show"], ["jobs", "--state", "odd"], ["jobs", "--limit", "0"], ["run", "--name", "a b", "--", "true"]]
+)
+def test_a_wrong_command_line_is_2(api: FakeApi, words: list[str]) -> None:
+    done = bellrock(*words)
+    assert done.returncode == 2 and done.stderr and "Traceback" not in done.stderr and done.stdout == ""
+
+
+def test_jobs_as_table_and_as_json(api: FakeApi) -> None:
+    table = bellrock("jobs", "--limit", "2")
+    assert table.returncode == 0 and "job-1" in table.stdout and "8.0 KiB" in table.stdout and "\x1b" not in table.stdout
+    found = json.loads(bellrock("jobs", "--limit", "3", "--json", "--search", "s&m", "--state", "failed").stdout)
+    assert [row["job_id"] for row in found] == ["job-0", "job-1", "job-2"] and found[0]["write_bytes"] == 8192
+    assert "search=s%26m&state=failed" in api.asked[-1]
+
+
+def test_a_reader_that_goes_away_is_no_error(api: FakeApi) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {sys.executable} -m bellrock jobs --limit 5000 --json | head -1"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )  # fmt: skip
+    assert done.stdout == "[\n" and done.stderr == "" and done.returncode == 0
+
+
+def test_show_as_report_and_as_json(api: FakeApi) -> None:
+    report = bellrock("show", "4711")
+    assert report.returncode == 0 and "each process has files of its own" in report.stdout and "/jobs/4711" in report.stdout
+    whole = json.loads(bellrock("show", "4711", "--json").stdout)
+    assert set(whole) == {"job", "profile", "series", "files", "processes"} and whole["profile"]["write_bytes"] == 8192
+
+
+def test_an_unknown_job_is_1_and_says_where_to_look(api: FakeApi) -> None:
+    done = bellrock("show", "4712")
+    assert done.returncode == 1 and "4712" in done.stderr and "bellrock jobs" in done.stderr and done.stdout == ""
+
+
+def test_no_server_and_none_to_start_is_3(state, no_build) -> None:
+    done = bellrock("jobs")
+    assert done.returncode == 3 and "make build" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_host_that_is_not_loopback_is_refused(state) -> None:
+    done = bellrock("server", "--host", "0.0.0.0")
+    assert done.returncode == 2 and "loopback" in done.stderr
+
+
+def test_the_sample_configuration_is_printed() -> None:
+    assert "# port = 8425" in bellrock("server", "--sample-config").stdout
+
+
+def test_run_leaves_the_program_alone_and_tells_start_and_end(api: FakeApi, state) -> None:
+    done = bellrock("run", "--name", "j-1", "--", "sh", "-c", "cat; echo err >&2; exit 3", input="in")
+    assert (done.returncode, done.stdout) == (3, "in")
+    assert done.stderr.startswith("err\n") and "job j-1" in done.stderr and "/jobs/j-1" in done.stderr
+    start, end = events(state)
+    assert (start["event"], end["event"], end["exit_code"]) == ("start", "end", 3)
+    assert start["launch"] == end["launch"] and start["time"] <= end["time"] and start["program"] == "sh"
+
+
+def test_run_takes_the_batch_systems_id_and_tells_the_program(api: FakeApi, state) -> None:
+    done = bellrock(
+        "run", "--quiet", "--watch", "/a", "--ignore", "/a/b", "--", "env", env={**os.environ, "PBS_JOBID": "99.head", "LD_PRELOAD": ""}
+    )
+    told = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    assert {event["job"] for event in events(state)} == {"99.head"} and done.stderr == ""
+    if (Path(os.environ.get("BELLROCK_BUILD", ROOT / "build")) / "libbellrock.so").exists():
+        assert told["LD_PRELOAD"].endswith("/libbellrock.so") and told["BELLROCK_JOB"] == "99.head"
+        assert (told["BELLROCK_WATCH"], told["BELLROCK_IGNORE"], told["BELLROCK_RINGS"]) == ("/a", "/a/b", str(state.rings_dir))
+
+
+def test_run_as_json_keeps_standard_output_the_programs(api: FakeApi) -> None:
+    done = bellrock("run", "--json", "--", "echo", "out")
+    assert done.stdout == "out\n" and len(json.loads(done.stderr)) == 21
+
+
+@pytest.mark.parametrize(("command", "code"), [(["no-such-program"], 127), (["/etc/passwd"], 126), (["sh", "-c", "kill -KILL $$"], 137)])
+def test_run_ends_as_a_shell_would(api: FakeApi, state, command: list[str], code: int) -> None:
+    assert bellrock("run", "--", *command).returncode == code
+    assert events(state)[-1]["exit_code"] == code
+
+
+def test_run_works_where_nothing_else_does(state, no_build) -> None:
+    done = bellrock("run", "--", "sh", "-c", "echo fine; exit 4")
+    assert (done.returncode, done.stdout) == (4, "fine\n")
+    assert "unwatched" in done.stderr and "make build" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_run_works_without_a_place_for_rings(api: FakeApi, state, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLROCK_RINGS", "/proc/nowhere")
+    done = bellrock("run", "--", "echo", "fine")
+    assert (done.returncode, done.stdout) == (0, "fine\n") and "unwatched" in done.stderr
+
+
+def test_run_passes_signals_on(api: FakeApi, state, tmp_path: Path) -> None:
+    fifo = tmp_path / "ready"
+    os.mkfifo(fifo)
+    script = f"trap 'echo got; exit 6' TERM; echo > {fifo}; while :; do sleep 0.05; done"
+    running = subprocess.Popen(
+        [sys.executable, "-m", "bellrock", "run", "--", "bash", "-c", script],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    fifo.read_text()
+    running.send_signal(signal.SIGTERM)
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 6 and out == "got\n"
+
+
+def test_the_wait_for_records_can_be_broken_off(api: FakeApi, state) -> None:
+    api.settles = False
+    running = subprocess.Popen(
+        [sys.executable, "-m", "bellrock", "run", "--name", "slow", "--", "false"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    line = running.stderr.readline()
+    assert "waiting for the last records of job slow" in line
+    running.send_signal(signal.SIGINT)
+    _, rest = running.communicate(timeout=60)
+    assert running.returncode == 1 and "bellrock show slow" in rest and "Traceback" not in rest

@@ -1,0 +1,99 @@
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from bellrock.client import Client
+from bellrock.errors import EXIT_FAILED, EXIT_UNAVAILABLE, ApiError, Unavailable
+
+Answer = tuple[int, bytes]
+
+
+@pytest.fixture
+def api() -> Iterator[Callable[[Callable[[str], Answer]], Client]]:
+    """A server that answers each path as the test's function says."""
+    servers: list[ThreadingHTTPServer] = []
+
+    def start(answer: Callable[[str], Answer]) -> Client:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                status, body = answer(self.path)
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return Client(f"http://127.0.0.1:{server.server_port}", timeout_s=5)
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_the_servers_own_words_become_the_error(api) -> None:
+    body = json.dumps({"error": {"code": "not_found", "message": "no job x", "hint": "look at /jobs"}}).encode()
+    with pytest.raises(ApiError) as error:
+        api(lambda _: (404, body)).job("x")
+    assert (error.value.what, error.value.hint, error.value.status, error.value.code) == ("no job x", "look at /jobs", 404, "not_found")
+    assert error.value.exit_code == EXIT_FAILED
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"error": null}', b'{"error": {}}', b"\xff"])
+def test_an_error_without_words_is_still_told(api, body: bytes) -> None:
+    with pytest.raises(ApiError, match="HTTP 503") as error:
+        api(lambda _: (503, body)).status()
+    assert error.value.exit_code == EXIT_UNAVAILABLE
+
+
+def test_what_is_not_json_is_told(api) -> None:
+    with pytest.raises(ApiError, match="not JSON"):
+        api(lambda _: (200, b"<html>")).status()
+
+
+def test_nothing_there_says_what_to_start(free_port) -> None:
+    client = Client(f"http://127.0.0.1:{free_port()}")
+    with pytest.raises(Unavailable) as error:
+        client.jobs()
+    assert "bellrock server" in error.value.hint and client.url in error.value.what
+    assert not client.healthy()
+
+
+def test_queries_are_quoted_and_none_is_left_out(api) -> None:
+    asked: list[str] = []
+
+    def answer(path: str) -> Answer:
+        asked.append(path)
+        return 200, b"{}"
+
+    client = api(answer)
+    client.jobs(search="a&b=ü", limit=3)
+    client.job("1[2]/../x")
+    assert asked == ["/api/v1/jobs?search=a%26b%3D%C3%BC&sort=-start&limit=3", "/api/v1/jobs/1%5B2%5D%2F..%2Fx"]
+    assert client.page("a/b") == f"{client.url}/jobs/a%2Fb"
+
+
+def test_jobs_come_over_pages_up_to_the_limit(api) -> None:
+    def answer(path: str) -> Answer:
+        start = int(path.rsplit("cursor=", 1)[1]) if "cursor=" in path else 0
+        limit = int(path.split("limit=")[1].split("&")[0])
+        rows = [{"job_id": str(i)} for i in range(start, min(start + limit, 10))]
+        cursor = str(start + limit) if start + limit < 10 else None
+        return 200, json.dumps({"jobs": rows, "total": 10, "next_cursor": cursor}).encode()
+
+    client = api(answer)
+    assert [job["job_id"] for job in client.every_job(limit=7, page=3)] == [str(i) for i in range(7)]
+    assert len(list(client.every_job(limit=100, page=3))) == 10
+
+
+def test_a_proxy_of_the_environment_is_not_asked(api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert api(lambda _: (200, b'{"ok": true}')).status() == {"ok": True}

@@ -1,0 +1,85 @@
+import dataclasses
+import re
+import tomllib
+
+import pytest
+
+from bellrock import config
+from bellrock.errors import EXIT_USAGE, UsageError
+
+
+def uncommented() -> dict:
+    return tomllib.loads(re.sub(r"^# (\w+ = )", r"\1", config.sample(), flags=re.MULTILINE))
+
+
+def test_every_setting_is_in_the_sample_with_its_default() -> None:
+    defaults = {name: dataclasses.asdict(section()) for name, section in config.SECTIONS.items()}
+    assert uncommented() == defaults
+
+
+def test_the_sample_as_it_stands_changes_nothing() -> None:
+    parsed = config.parse(tomllib.loads(config.sample()), "sample")
+    assert parsed == config.Config()
+
+
+def test_every_setting_of_the_sample_has_a_word_of_explanation() -> None:
+    lines = config.sample().splitlines()
+    for at, line in enumerate(lines):
+        if re.match(r"# \w+ = ", line):
+            assert lines[at - 1].startswith("# ") and not re.match(r"# \w+ = ", lines[at - 1]), line
+
+
+def test_unknown_keys_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError) as error:
+        config.parse({"http": {"prot": 1}}, "server.toml")
+    assert "prot" in str(error.value) and "port" in error.value.hint and "threads" in error.value.hint
+    with pytest.raises(UsageError, match="unknown section"):
+        config.parse({"htp": {}}, "server.toml")
+    with pytest.raises(UsageError, match="is a section"):
+        config.parse({"http": 3}, "server.toml")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"http": {"port": "8425"}},
+        {"http": {"port": 70000}},
+        {"http": {"port": True}},
+        {"agent": {"run": 1}},
+        {"http": {"threads": 0}},
+        {"agent": {"spool_mib": -1}},
+    ],
+)
+def test_wrong_values_are_refused(table: dict) -> None:
+    with pytest.raises(UsageError) as error:
+        config.parse(table, "server.toml")
+    assert error.value.exit_code == EXIT_USAGE and error.value.hint
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1", "example.org", "::", "", "127.0.0.1.example.org"])
+def test_only_loopback_is_taken(host: str) -> None:
+    with pytest.raises(UsageError, match="loopback"):
+        config.parse({"ingest": {"host": host}}, "server.toml")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.7", "localhost"])
+def test_loopback_is_taken(host: str) -> None:
+    assert config.parse({"http": {"host": host}}, "server.toml").http.host == host
+
+
+def test_the_command_line_comes_before_the_file(tmp_path) -> None:
+    (tmp_path / "server.toml").write_text("[http]\nport = 1234\nthreads = 3\n")
+    loaded = config.load(None, tmp_path, {"http.port": 4321, "ingest.port": None})
+    assert loaded.http == config.Http(port=4321, threads=3)
+    assert loaded.explicit == {"http.port", "http.threads"}
+    with pytest.raises(UsageError, match="the command line"):
+        config.load(None, tmp_path, {"http.port": 99999})
+
+
+def test_a_file_that_is_missing_or_broken_is_told(tmp_path) -> None:
+    assert config.load(None, tmp_path) == config.Config()
+    with pytest.raises(UsageError, match="cannot be read"):
+        config.load(tmp_path / "none.toml", tmp_path)
+    (tmp_path / "server.toml").write_text("[http\n")
+    with pytest.raises(UsageError, match="not TOML"):
+        config.load(None, tmp_path)

@@ -1,0 +1,62 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from bellrock import paths
+from bellrock.errors import BellrockError
+
+
+def test_the_state_follows_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("BELLROCK_STATE", "/s"), ("XDG_DATA_HOME", "/x"), ("HOME", "/h")):
+        monkeypatch.setenv(name, value)
+    assert paths.state_dir() == Path("/s")
+    monkeypatch.delenv("BELLROCK_STATE")
+    assert paths.state_dir() == Path("/x/bellrock")
+    monkeypatch.setenv("XDG_DATA_HOME", "relative")
+    assert paths.state_dir() == Path("/h/.local/share/bellrock")
+
+
+def test_directories_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = tmp_path / "wide"
+    wide.mkdir(mode=0o755)
+    assert paths.private_dir(wide).stat().st_mode & 0o777 == 0o700
+    monkeypatch.setenv("BELLROCK_RINGS", str(tmp_path / "rings"))
+    user = paths.user_rings()
+    assert user == tmp_path / "rings" / str(os.getuid()) and user.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_is_not_a_directory_of_ours_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "file").write_text("")
+    for name in ("link", "file"):
+        with pytest.raises(BellrockError):
+            paths.private_dir(tmp_path / name)
+
+
+def test_a_missing_artefact_says_how_to_build_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLROCK_BUILD", str(tmp_path))
+    with pytest.raises(BellrockError) as error:
+        paths.artefact(paths.PRELOAD)
+    assert str(tmp_path / "libbellrock.so") in error.value.what and "make build" in error.value.hint
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "server.json"
+    paths.write_atomically(path, "old")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+    def fail(_handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(paths.os, "fsync", fail)
+    with pytest.raises(OSError, match="No space"):
+        paths.write_atomically(path, "new")
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["server.json"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe", b"null"])
+def test_a_damaged_state_file_is_as_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.json").write_bytes(content)
+    assert paths.read_json(tmp_path / "x.json") is None
+    assert paths.read_json(tmp_path / "missing.json") is None

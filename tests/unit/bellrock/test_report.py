@@ -1,0 +1,133 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from bellrock import report
+
+PROFILE = {
+    **dict.fromkeys(report.HEADLINE, 0),
+    "job_id": "j1",
+    "program": "sim",
+    "nodes": 1,
+    "processes": 4,
+    "io_processes": 4,
+    "runtime_s": 12.5,
+    "write_bytes": 64 << 20,
+    "write_ops": 1024,
+    "bandwidth_avg_write": float(32 << 20),
+    "bandwidth_peak_write": float(48 << 20),
+    "io_mode_write": "N-1",
+    "io_mode_read": None,
+    "metadata_ops": 8,
+    "mdops_avg": 4.0,
+    "iops_avg": 512.0,
+    "files": 1,
+    "phases": 1,
+    "errors": 2,
+    "mapped_bytes": 0,
+    "folded_ops": 0,
+    "slowest_op": {"op": "write", "seconds": 0.5, "file": "/scratch/\x1b[31mout"},
+    "operations": [{"op": "write", "count": 1024, "bytes": 64 << 20, "errors": 2, "busy_s": 1.5, "slowest_s": 0.5}],
+    "request_sizes": [
+        {"from_bytes": 0, "to_bytes": 0, "read_ops": 0, "write_ops": 0, "read_bytes": 0, "write_bytes": 0},
+        {"from_bytes": 65536, "to_bytes": 131072, "read_ops": 0, "write_ops": 1024, "read_bytes": 0, "write_bytes": 64 << 20},
+    ],
+}
+JOB = {
+    "job_id": "j1",
+    "cluster": "",
+    "user": "ann",
+    "program": "sim",
+    "command": "sim -x",
+    "state": "completed",
+    "settled": True,
+    "start_ns": 1_800_000_000_000_000_000,
+    "end_ns": 1_800_000_012_500_000_000,
+    "exit_code": 0,
+    "runtime_s": 12.5,
+    "node_names": ["n1"],
+}
+ROW = {"read_bytes": 0, "write_bytes": 64 << 20, "read_ops": 0, "write_ops": 1024, "metadata_ops": 8, "errors": 0}
+FILES = {"files": [{**ROW, "file": "/scratch/out", "file_id": "ab", "processes": 4}], "total": 7, "next_cursor": "x"}
+PROCESSES = {
+    "processes": [{**ROW, "node": "n1", "process": "17.99", "rank": 3, "program": "sim", "files": 1}],
+    "total": 1,
+    "next_cursor": None,
+}
+SERIES = {"from_ns": 0, "to_ns": 4 * 10**9, "step_s": 1.0, "read_bytes_per_s": [0, 0, 0, None], "write_bytes_per_s": [0, 1e6, 2e6, None]}
+
+
+def rendered(thing: object, width: int = 120) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width, highlight=False, markup=False).print(thing)
+    return out.getvalue()
+
+
+def test_the_headline_is_the_21_figures_in_their_order() -> None:
+    line = report.headline({**PROFILE, "more": 1})
+    assert len(line) == 21 and list(line) == list(report.HEADLINE) and "more" not in line
+    with pytest.raises(KeyError):
+        report.headline({"job_id": "x"})
+
+
+def test_the_headline_is_what_jobdb_calls_so() -> None:
+    from jobdb.profile import HEADLINE
+
+    assert set(HEADLINE) == set(report.HEADLINE)
+
+
+def test_a_summary_tells_each_direction_that_was_used() -> None:
+    lines = report.summary({"job": JOB, "profile": PROFILE})
+    text = "\n".join(lines)
+    assert lines[0] == "job j1 · sim · completed in 12.5 s · 4 processes on 1 node"
+    assert "64.0 MiB in 1,024 calls" in text and "32.0 MiB/s" in text and "48.0 MiB/s" in text and "N-1" in text
+    assert "read" not in text.replace("already", "") and "2 calls failed" in text and "1 file " in text
+
+
+def test_a_job_of_which_nothing_was_seen_says_why_that_may_be() -> None:
+    blank = {**PROFILE, "processes": 0, "write_ops": 0, "metadata_ops": 0, "errors": 0}
+    assert "statically linked" in report.summary({"job": JOB, "profile": blank})[1]
+    shown = rendered(report.show({"job": JOB, "profile": blank}, SERIES, FILES, PROCESSES, "http://x", 120))
+    assert "statically linked" in shown and "MODE" not in shown
+
+
+def test_a_failed_job_tells_its_exit_code_and_a_running_one_its_time() -> None:
+    assert "failed with exit code 3 in 12.5 s" in report.first_line({**JOB, "state": "failed", "exit_code": 3}, PROFILE)
+    assert "running for 12.5 s" in report.first_line({**JOB, "state": "running"}, PROFILE)
+
+
+def test_the_report_shows_every_part() -> None:
+    shown = rendered(report.show({"job": JOB, "profile": PROFILE}, SERIES, FILES, PROCESSES, "http://127.0.0.1:8425/jobs/j1", 120))
+    for part in (
+        "all processes share one file",
+        "Bandwidth over time",
+        "Request sizes",
+        "64.0 KiB",
+        "/scratch/out",
+        "rank 3",
+        "n1 17",
+        "(the first 1 of 7",
+    ):
+        assert part in shown
+    assert "http://127.0.0.1:8425/jobs/j1" in shown and "\x1b" not in shown and "slowest call" in shown
+    assert "mapped" not in shown and "folded" not in shown
+
+
+def test_the_report_fits_a_narrow_terminal() -> None:
+    shown = rendered(report.show({"job": JOB, "profile": PROFILE}, SERIES, FILES, PROCESSES, "http://x", 80), 80)
+    assert max(len(line) for line in shown.splitlines()) <= 80
+
+
+def test_the_table_of_jobs_takes_what_is_not_known_yet() -> None:
+    early = {
+        **JOB,
+        "job_id": "j2",
+        "state": "running",
+        "end_ns": None,
+        **dict.fromkeys(("processes", "read_bytes", "write_bytes", "io_mode_read")),
+    }
+    shown = rendered(report.jobs_table([{**JOB, **PROFILE}, early]), 160)
+    first, second = shown.splitlines()[1:]
+    assert "j1" in first and "64.0 MiB" in first and "- / N-1" in first
+    assert "j2" in second and "running" in second and "- / -" in second
