@@ -42,10 +42,10 @@ fn pass(kind: &'static str) -> Option<u64> {
 }
 
 /// Writes a line, unless one of its kind was written a moment ago. `text` may quote what users named: it is made printable.
-pub fn line(level: &str, kind: &'static str, text: &str) {
+pub fn line(level: &str, kind: &'static str, text: std::fmt::Arguments) {
     if let Some(held_back) = pass(kind) {
         let mut line = format!("bellrock-agent: {level}: ");
-        for c in text.chars() {
+        for c in text.to_string().chars() {
             if c.is_control() {
                 line.extend(c.escape_default());
             } else {
@@ -62,13 +62,13 @@ pub fn line(level: &str, kind: &'static str, text: &str) {
 /// `warn!("kind", "format", …)`: something is wrong and is lived with.
 #[macro_export]
 macro_rules! warn {
-    ($kind:literal, $($text:tt)*) => { $crate::log::line("warning", $kind, &format!($($text)*)) };
+    ($kind:literal, $($text:tt)*) => { $crate::log::line("warning", $kind, format_args!($($text)*)) };
 }
 
 /// `info!("kind", "format", …)`
 #[macro_export]
 macro_rules! info {
-    ($kind:literal, $($text:tt)*) => { $crate::log::line("info", $kind, &format!($($text)*)) };
+    ($kind:literal, $($text:tt)*) => { $crate::log::line("info", $kind, format_args!($($text)*)) };
 }
 
 #[cfg(test)]

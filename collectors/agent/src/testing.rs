@@ -126,18 +126,6 @@ impl RingFile {
         File::open(&self.path).unwrap()
     }
 
-    pub fn add_segment(&mut self) {
-        // SAFETY: the layout has a size.
-        self.memory.push(unsafe { alloc_zeroed(LAYOUT) });
-        self.file
-            .set_len(segment_at(self.memory.len()) as u64)
-            .unwrap();
-        let at = std::mem::offset_of!(Header, segments) as u64;
-        self.file
-            .write_all_at(&(self.memory.len() as u32).to_ne_bytes(), at)
-            .unwrap();
-    }
-
     pub fn segment(&self, index: usize) -> Segment {
         // SAFETY: zeroed memory of a segment's size and alignment, which lives as long as `self`.
         unsafe { Segment::new(self.memory[index]) }

@@ -1,1 +1,279 @@
+use super::super::batch::{open_window, Batch};
+use super::super::reader::Reader;
+use super::*;
+use crate::event;
+use crate::testing::temp_dir;
 
+const MAX: u64 = 64 << 20;
+
+/// A spool whose cursors are one number: how many appends it has seen.
+struct Fixture {
+    dir: PathBuf,
+    spool: Spool,
+    batch: Batch,
+    cursor: u64,
+    counters: Counters,
+}
+
+impl Fixture {
+    fn open(dir: &Path, bytes_max: u64, segment_bytes_max: u64) -> Fixture {
+        let counters = Counters::default();
+        let mut cursor = 0;
+        let spool = Spool::open(dir, bytes_max, segment_bytes_max, &counters, |_, bytes| {
+            if let Ok(bytes) = bytes.try_into() {
+                cursor = u64::from_le_bytes(bytes);
+            }
+        })
+        .unwrap();
+        let batch = Batch::new("n", spool.boot(), spool.next_seq(), 1000, 1 << 20);
+        Fixture {
+            dir: dir.to_path_buf(),
+            spool,
+            batch,
+            cursor,
+            counters,
+        }
+    }
+
+    fn new(name: &str, bytes_max: u64, segment_bytes_max: u64) -> Fixture {
+        Self::open(&temp_dir(name), bytes_max, segment_bytes_max)
+    }
+
+    fn again(self) -> Fixture {
+        let dir = self.dir.clone();
+        drop(self);
+        Self::open(&dir, MAX, 1 << 20)
+    }
+
+    /// Appends `events` events; each bears the cursor.
+    fn append(&mut self, events: u32) -> Result<(), AppendError> {
+        let cursor = self.cursor + 1;
+        for _ in 0..events {
+            assert!(self
+                .batch
+                .push("x", |out| event::integer(out, "cursor", cursor as i64)));
+        }
+        let window = self.batch.finish().unwrap();
+        self.spool.append(&window, |_, out| {
+            out.extend_from_slice(&cursor.to_le_bytes())
+        })?;
+        self.batch.restart(self.spool.next_seq()).unwrap();
+        self.cursor = cursor;
+        Ok(())
+    }
+
+    /// (entry, events) of all that is to be sent.
+    fn unsent(&self) -> Vec<(u64, Vec<serde_json::Value>)> {
+        let mut reader = Reader::new(self.spool.shared());
+        let (mut body, mut found) = (Vec::new(), Vec::new());
+        while let Some((window, at)) = reader.next(&mut body, &self.counters).unwrap() {
+            found.push((window.number, open_window(&body[at..])));
+        }
+        found
+    }
+
+    fn segments(&self) -> Vec<u64> {
+        segment_ids(&self.dir).unwrap()
+    }
+}
+
+#[test]
+fn what_is_appended_is_read_in_order_and_survives_a_restart() {
+    let mut f = Fixture::new("order", MAX, 1 << 20);
+    let boot = f.spool.boot();
+    for events in [3, 0, 2] {
+        f.append(events).unwrap();
+    }
+    for _ in 0..2 {
+        let unsent = f.unsent();
+        let seqs: Vec<u64> = unsent
+            .iter()
+            .flat_map(|(_, e)| e.iter().map(|e| e["seq"].as_u64().unwrap()))
+            .collect();
+        assert_eq!(seqs, [1, 2, 3, 4, 5]);
+        assert_eq!(f.cursor, 3);
+        f = f.again();
+        assert_eq!((f.spool.boot(), f.spool.next_seq()), (boot, 6));
+    }
+    assert_eq!(f.counters.torn_entries.get(), 0);
+}
+
+#[test]
+fn a_tail_torn_at_any_byte_loses_only_its_entry_and_its_cursor() {
+    let mut f = Fixture::new("torn", MAX, 1 << 20);
+    let mut ends = Vec::new();
+    for _ in 0..3 {
+        f.append(2).unwrap();
+        ends.push(f.spool.bytes());
+    }
+    let path = segment_path(&f.dir, 1);
+    let (dir, whole) = (f.dir.clone(), fs::read(&path).unwrap());
+    drop(f);
+    for cut in 0..=whole.len() as u64 {
+        fs::write(&path, &whole[..cut as usize]).unwrap();
+        let entries = ends.iter().filter(|&&end| end <= cut).count() as u64;
+        let mut f = Fixture::open(&dir, MAX, 1 << 20);
+        assert_eq!(
+            (f.cursor, f.spool.next_seq()),
+            (entries, 1 + 2 * entries),
+            "cut at {cut}"
+        );
+        let is_torn = !ends.contains(&cut) && cut != 0;
+        assert_eq!(f.counters.torn_entries.get(), is_torn as u64);
+        // It goes on as if the torn entry had never been.
+        f.append(1).unwrap();
+        assert_eq!(f.unsent().len() as u64, entries + 1);
+        drop(f);
+        for id in segment_ids(&dir).unwrap().into_iter().filter(|id| *id != 1) {
+            fs::remove_file(segment_path(&dir, id)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_damaged_byte_anywhere_never_panics_and_never_yields_a_false_entry() {
+    let mut f = Fixture::new("damaged", MAX, 1 << 20);
+    for _ in 0..3 {
+        f.append(1).unwrap();
+    }
+    let path = segment_path(&f.dir, 1);
+    let (dir, whole) = (f.dir.clone(), fs::read(&path).unwrap());
+    drop(f);
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        fs::write(&path, &bytes).unwrap();
+        let f = Fixture::open(&dir, MAX, 1 << 20);
+        assert!(
+            f.cursor < 3 && f.counters.torn_entries.get() == 1,
+            "byte {at}"
+        );
+        assert_eq!(f.unsent().len() as u64, f.cursor);
+    }
+}
+
+#[test]
+fn segments_rotate_and_go_when_acknowledged_but_numbers_stay() {
+    let mut f = Fixture::new("rotate", MAX, 300);
+    for _ in 0..20 {
+        f.append(1).unwrap();
+    }
+    assert!(f.segments().len() > 3);
+    let shared = f.spool.shared();
+    let last = f.unsent().last().unwrap().0;
+    shared.acknowledge(last - 1);
+    assert_eq!(f.unsent().len(), 1);
+    shared.acknowledge(last);
+    shared.save();
+    assert_eq!(f.segments().len(), 1);
+    let boot = f.spool.boot();
+    let f = f.again();
+    assert_eq!(
+        (f.spool.boot(), f.spool.next_seq(), f.cursor),
+        (boot, 21, 20)
+    );
+    assert!(f.unsent().is_empty());
+}
+
+#[test]
+fn a_lost_acknowledgement_file_means_that_all_is_sent_again() {
+    let mut f = Fixture::new("acked", MAX, 1 << 20);
+    f.append(1).unwrap();
+    f.append(1).unwrap();
+    f.spool.shared().acknowledge(2);
+    f.spool.shared().save();
+    f = f.again();
+    assert!(f.unsent().is_empty());
+    fs::remove_file(f.dir.join("acked")).unwrap();
+    assert_eq!(f.again().unsent().len(), 2);
+}
+
+#[test]
+fn a_full_spool_refuses_and_takes_again_after_acknowledgements() {
+    let mut f = Fixture::new("full", 3000, 600);
+    let mut appended = 0;
+    while f.append(1).is_ok() {
+        appended += 1;
+        assert!(appended < 100);
+    }
+    assert!(f.spool.bytes() <= 3000);
+    assert!(
+        matches!(f.append(0), Err(AppendError::Full)),
+        "a batch that was refused stays"
+    );
+    f.spool.shared().acknowledge(f.unsent().last().unwrap().0);
+    f.append(0).unwrap();
+    assert_eq!(f.spool.next_seq(), f.batch.finish().unwrap().first_seq);
+    assert_eq!(f.unsent().len(), 1);
+}
+
+#[test]
+fn a_failed_write_leaves_the_spool_as_it_was() {
+    let mut f = Fixture::new("failed", MAX, 1 << 20);
+    f.append(2).unwrap();
+    let (bytes, seq) = (f.spool.bytes(), f.spool.next_seq());
+    // A descriptor that cannot be written stands for a full disk.
+    let path = segment_path(&f.dir, 1);
+    f.spool.file = Some(File::open(&path).unwrap());
+    assert!(matches!(f.append(1), Err(AppendError::Io(_))));
+    assert_eq!(
+        (f.spool.bytes(), f.spool.next_seq(), f.cursor),
+        (bytes, seq, 1)
+    );
+    f.spool.file = Some(
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap(),
+    );
+    f.append(0).unwrap();
+    let f = f.again();
+    assert_eq!(
+        (f.spool.next_seq(), f.cursor, f.unsent().len()),
+        (seq + 1, 2, 2)
+    );
+}
+
+#[test]
+fn one_agent_a_spool() {
+    let f = Fixture::new("lock", MAX, 1 << 20);
+    match Spool::open(&f.dir, MAX, 1 << 20, &f.counters, |_, _| ()) {
+        Err(OpenError::Locked(pid)) => assert_eq!(pid, std::process::id().to_string()),
+        _ => panic!("the second one was let in"),
+    }
+}
+
+#[test]
+fn another_boot_of_the_machine_is_another_boot_of_the_spool() {
+    let mut f = Fixture::new("reboot", MAX, 1 << 20);
+    f.spool.kernel_boot ^= 1;
+    f.append(2).unwrap();
+    let boot = f.spool.boot();
+    let mut f = f.again();
+    assert!(f.spool.boot() != boot && f.spool.next_seq() == 1);
+    f.append(1).unwrap();
+    let unsent = f.unsent();
+    assert_eq!(unsent.len(), 2);
+    assert_eq!(unsent[1].1[0]["seq"], 1);
+    assert_ne!(unsent[0].1[0]["boot"], unsent[1].1[0]["boot"]);
+    assert_eq!(f.again().spool.next_seq(), 2);
+}
+
+#[test]
+fn a_damaged_middle_is_passed_over_while_shipping() {
+    let mut f = Fixture::new("middle", MAX, 300);
+    for _ in 0..9 {
+        f.append(1).unwrap();
+    }
+    let total = f.unsent().len();
+    let path = segment_path(&f.dir, 2);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[60] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let left = f.unsent().len();
+    assert!(left < total && left > 0);
+    assert_eq!(f.counters.torn_entries.get(), 1);
+    fs::remove_file(&path).unwrap();
+    assert!(f.unsent().len() <= left);
+}

@@ -185,12 +185,7 @@ impl Preload {
             self.refuse(index, &why);
             return false;
         }
-        let context = Self::context(
-            &self.counters,
-            &mut self.paths,
-            &mut self.buffers,
-            pass,
-        );
+        let context = Self::context(&self.counters, &mut self.paths, &mut self.buffers, pass);
         match self.rings[index].begin(&context) {
             Ok(()) => true,
             Err(why) => {
@@ -219,12 +214,7 @@ impl Preload {
     }
 
     fn read_ring(&mut self, index: usize, pass: &mut Pass, batch: &mut Batch) -> Flow {
-        let mut context = Self::context(
-            &self.counters,
-            &mut self.paths,
-            &mut self.buffers,
-            pass,
-        );
+        let mut context = Self::context(&self.counters, &mut self.paths, &mut self.buffers, pass);
         context.window_ms = self.window_ms;
         context.slots_due = self.slots_due;
         let flow = self.rings[index].read(&mut context, batch);

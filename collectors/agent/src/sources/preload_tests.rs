@@ -1,1 +1,246 @@
+use super::*;
+use crate::clock::Clock;
+use crate::ship::batch::open_window;
+use crate::sources::{cursors, restore};
+use crate::testing::{own_uid, temp_dir, RingFile};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::{Child, Command, Stdio};
+use tracepack::record::Operation;
 
+struct Fixture {
+    config: Config,
+    dir: PathBuf,
+    counters: Arc<Counters>,
+    sources: Vec<Box<dyn Source>>,
+    batch: Batch,
+}
+
+impl Fixture {
+    fn new(name: &str) -> Fixture {
+        let rings = temp_dir(name);
+        let dir = rings.join(own_uid().to_string());
+        fs::create_dir(&dir).unwrap();
+        let config = Config {
+            rings,
+            rings_per_user_max: 20,
+            ..Config::default()
+        };
+        let counters = Arc::new(Counters::default());
+        let sources: Vec<Box<dyn Source>> = vec![Box::new(Preload::new(&config, counters.clone()))];
+        Fixture {
+            config,
+            dir,
+            counters,
+            sources,
+            batch: Batch::new("n", 1, 1, 3, 1 << 20),
+        }
+    }
+
+    /// A pass that settles the user, as if a job event waited. `commit` false: killed before the spool had it.
+    fn pass(&mut self, commit: bool) -> Vec<Value> {
+        let mut pass = Pass::new(Clock::start().now(), false);
+        self.sources[0].begin(&mut pass);
+        pass.settle.insert(own_uid());
+        let mut found = Vec::new();
+        loop {
+            let progress = self.sources[0].read(&mut pass, &mut self.batch);
+            let window = self.batch.finish().unwrap();
+            if window.events > 0 {
+                found.extend(open_window(window.payload));
+            }
+            self.batch.restart(1).unwrap();
+            if commit {
+                self.sources[0].committed();
+            }
+            if progress == Progress::Done {
+                return found;
+            }
+        }
+    }
+
+    /// Another agent, from these cursors.
+    fn restart(&mut self, saved: &[u8]) {
+        self.counters = Arc::new(Counters::default());
+        self.sources = vec![Box::new(Preload::new(&self.config, self.counters.clone()))];
+        restore(&mut self.sources, true, saved);
+    }
+
+    fn saved(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        cursors(&self.sources, true, &mut out);
+        out
+    }
+}
+
+fn living() -> (Child, u64) {
+    let child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let ticks = process::start_ticks(child.id());
+    (child, ticks)
+}
+
+fn end(child: &mut Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn write(offset: u64, size: u64) -> Operation {
+    let now = sys::clock_ns(libc::CLOCK_MONOTONIC) as u64;
+    Operation {
+        file: 0,
+        offset,
+        size,
+        start: now - 10,
+        end: now,
+        handle: 5,
+        op: 2,
+        ..Operation::default()
+    }
+}
+
+fn counts(events: &[Value]) -> (usize, u64) {
+    let starts = events.iter().filter(|e| e["op"] == "start").count();
+    (
+        starts,
+        events
+            .iter()
+            .filter(|e| e["op"] != "start")
+            .map(|e| e["count"].as_u64().unwrap())
+            .sum(),
+    )
+}
+
+#[test]
+fn a_ring_is_read_while_its_process_lives_and_removed_after() {
+    let mut f = Fixture::new("life");
+    let (mut child, ticks) = living();
+    let ring = RingFile::new(&f.dir, child.id(), ticks);
+    for i in 0..10 {
+        ring.record(0, &write(i * i, 1)); // never a stride for long
+    }
+    let (starts, closed) = counts(&f.pass(true));
+    assert_eq!(starts, 1);
+    assert!((1..10).contains(&closed));
+    assert!(ring.tail(0) > 0);
+    end(&mut child);
+    assert_eq!(counts(&f.pass(true)), (0, 10 - closed));
+    assert!(!ring.path.exists());
+    assert!(f.pass(true).is_empty());
+    assert_eq!(f.sources[0].open_files(), 0);
+    assert_eq!(f.counters.bad_runs.get() + f.counters.bad_rings.get(), 0);
+}
+
+#[test]
+fn a_kill_before_and_after_the_spool_has_it_loses_and_repeats_nothing() {
+    let mut f = Fixture::new("kill");
+    let (mut child, ticks) = living();
+    let ring = RingFile::new(&f.dir, child.id(), ticks);
+    for i in 0..10 {
+        ring.record(0, &write(i * i, 1));
+    }
+    end(&mut child);
+    // Killed before: nothing is written, nothing removed, all is read again.
+    let nothing = f.saved();
+    assert_eq!(counts(&f.pass(false)), (1, 10));
+    assert!(ring.path.exists() && ring.tail(0) == 0);
+    f.restart(&nothing);
+    assert_eq!(counts(&f.pass(false)), (1, 10));
+    // Killed after the spool had it, before the file was removed: it is removed, and nothing is shipped.
+    let saved = f.saved();
+    f.restart(&saved);
+    assert_eq!(
+        f.saved(),
+        saved,
+        "cursors outlive an agent that saw nothing"
+    );
+    assert!(f.pass(true).is_empty());
+    assert!(!ring.path.exists());
+    // Its cursor goes with it.
+    f.pass(true);
+    std::thread::sleep(Duration::from_millis(1));
+    f.restart(&saved);
+    f.pass(true);
+    assert!(f.saved().is_empty());
+}
+
+#[test]
+fn what_is_no_ring_is_refused_and_goes_with_its_process() {
+    let mut f = Fixture::new("refused");
+    let old = std::time::SystemTime::now() - Duration::from_secs(60);
+    let age = |name: &str| {
+        fs::File::options()
+            .write(true)
+            .open(f.dir.join(name))
+            .unwrap()
+            .set_modified(old)
+            .unwrap()
+    };
+    fs::write(f.dir.join("4194304-1-old.ring"), "no header").unwrap();
+    age("4194304-1-old.ring");
+    fs::write(f.dir.join("4194304-1-new.ring"), "no header").unwrap();
+    let forged = RingFile::with_header(&f.dir, 4194304, 2, |h| h.pid = 1);
+    age(&forged.name);
+    let clock = RingFile::with_header(&f.dir, 4194304, 3, |h| h.clock = 9);
+    age(&clock.name);
+    let other = temp_dir("other");
+    let target = RingFile::new(&other, 4194304, 4);
+    symlink(&target.path, f.dir.join("4194304-4-link.ring")).unwrap();
+    fs::hard_link(&target.path, f.dir.join("4194304-4-hard.ring")).unwrap();
+    fs::create_dir(f.dir.join("4194304-4-dir.ring")).unwrap();
+    fs::write(f.dir.join("what.ring"), "").unwrap();
+    let huge = fs::File::create(f.dir.join("4194304-5-huge.ring")).unwrap();
+    huge.set_len(FILE_BYTES_MAX + 1).unwrap();
+    assert!(Command::new("mkfifo")
+        .arg(f.dir.join("4194304-6-fifo.ring"))
+        .status()
+        .unwrap()
+        .success());
+    assert!(f.pass(true).is_empty());
+    let left: Vec<bool> = [
+        "4194304-1-old.ring",
+        "4194304-1-new.ring",
+        &forged.name,
+        &clock.name,
+    ]
+    .iter()
+    .map(|n| f.dir.join(n).exists())
+    .collect();
+    assert_eq!(left, [false, true, false, false]);
+    assert_eq!(f.counters.bad_rings.get(), 8);
+    assert!(target.path.exists());
+}
+
+#[test]
+fn a_file_cut_short_harms_nobody() {
+    let mut f = Fixture::new("cut");
+    let (mut child, ticks) = living();
+    let ring = RingFile::new(&f.dir, child.id(), ticks);
+    ring.record(0, &write(0, 1));
+    f.pass(true);
+    let file = fs::File::options().write(true).open(&ring.path).unwrap();
+    for length in [tracepack::ring::segment_at(0) as u64 + 64, 5000, 100, 0] {
+        file.set_len(length).unwrap();
+        assert!(f.pass(true).is_empty());
+    }
+    assert!(f.counters.bad_runs.get() > 0);
+    end(&mut child);
+}
+
+#[test]
+fn more_rings_than_the_bound_leave_the_user_unfinished() {
+    let mut f = Fixture::new("many");
+    let rings: Vec<RingFile> = (0..25).map(|i| RingFile::new(&f.dir, 4194304, i)).collect();
+    for ring in &rings {
+        ring.record(0, &write(0, 1));
+    }
+    let mut pass = Pass::new(Clock::start().now(), true);
+    f.sources[0].begin(&mut pass);
+    let mut batch = Batch::new("n", 1, 1, 1000, 1 << 20);
+    assert_eq!(f.sources[0].read(&mut pass, &mut batch), Progress::Done);
+    assert!(pass.unfinished.contains(&own_uid()));
+    f.sources[0].committed();
+    let (starts, operations) = counts(&f.pass(true));
+    assert_eq!((starts, operations), (5, 5));
+    assert_eq!(fs::read_dir(&f.dir).unwrap().count(), 0);
+}

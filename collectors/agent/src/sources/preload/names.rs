@@ -10,8 +10,8 @@ use tracepack::ring::{
 };
 
 const ENTRY_BYTES: usize = size_of::<NameEntry>();
-/// Names of one process that are indexed.
-const NAMES_MAX: usize = 1 << 18;
+/// Places in the index of one process; three quarters are used at most.
+const INDEX_MAX: usize = 1 << 19;
 /// How far from its own place in the index a name may lie.
 const PROBES_MAX: usize = 64;
 /// Bits of an index entry that bear the place, counted in 8 bytes from 1; the others are the id's.
@@ -23,7 +23,7 @@ const _: () = assert!(CHUNK_BYTES > ENTRY_BYTES + PATH_MAX);
 /// What one pass may read while it looks for names: the whole area, twice.
 pub const SCAN_BYTES_MAX: usize = 2 * NAMES_CAPACITY;
 
-/// Owned by one ring; bounded by NAMES_MAX; forgotten with the ring, and made again from the file.
+/// Owned by one ring; bounded by INDEX_MAX; forgotten with the ring, and made again from the file.
 #[derive(Default)]
 pub struct Names {
     /// Open addressing; 0: empty. Its length is 0 or a power of two.
@@ -45,36 +45,50 @@ fn upper_bits(id: u64) -> u64 {
 }
 
 impl Names {
-    fn put(index: &mut [u64], entry: u64) -> bool {
-        let mask = index.len() - 1;
+    /// `Some(true)`: it is in now; `Some(false)`: it was; `None`: no place near enough to its own.
+    fn put(index: &mut [u64], entry: u64) -> Option<bool> {
+        let mask = index.len().checked_sub(1)?;
         for probe in 0..PROBES_MAX.min(index.len()) {
             let place = &mut index[(home(entry) + probe) & mask];
             if *place == entry {
-                return false;
+                return Some(false);
             }
             if *place == 0 {
                 *place = entry;
-                return true;
+                return Some(true);
             }
         }
-        false
+        None
     }
 
     fn insert(&mut self, id: u64, place: usize) {
-        if self.used >= NAMES_MAX {
-            return;
-        }
-        if (self.used + 1) * 8 > self.index.len() * 7 {
-            let mut larger = vec![0; (self.index.len() * 2).max(64)];
-            self.used = self
-                .index
-                .iter()
-                .filter(|&&e| e != 0 && Self::put(&mut larger, e))
-                .count();
-            self.index = larger;
-        }
         let entry = upper_bits(id) | (place / 8 + 1) as u64;
-        self.used += Self::put(&mut self.index, entry) as usize;
+        while self.used * 4 >= self.index.len() * 3 {
+            if !self.grow() {
+                return;
+            }
+        }
+        loop {
+            match Self::put(&mut self.index, entry) {
+                Some(new) => return self.used += new as usize,
+                None if !self.grow() => return,
+                None => {}
+            }
+        }
+    }
+
+    fn grow(&mut self) -> bool {
+        let places = (self.index.len() * 2).max(64);
+        if places > INDEX_MAX {
+            return false;
+        }
+        let mut larger = vec![0; places];
+        let entries = self.index.iter().filter(|&&e| e != 0);
+        self.used = entries
+            .filter(|&&e| Self::put(&mut larger, e) == Some(true))
+            .count();
+        self.index = larger;
+        true
     }
 
     /// The path of a file; it lies in `buffer`.

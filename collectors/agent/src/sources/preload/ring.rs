@@ -324,6 +324,13 @@ impl Ring {
         );
     }
 
+    /// The file ends before this segment does, and so before the next ones.
+    fn cut_short(&mut self, index: usize, c: &Context) -> Flow {
+        self.bad(c, "a segment lies beyond its end");
+        self.pass.segments = index + 1;
+        Flow::Done
+    }
+
     fn read_segment(
         &mut self,
         index: usize,
@@ -343,13 +350,11 @@ impl Ring {
                 .read_exact_at(&mut c.buffers.slots, at + slot_at(0) as u64)
                 .is_err()
             {
-                self.bad(c, "a segment lies beyond its end");
-                return Flow::Done;
+                return self.cut_short(index, c);
             }
         }
         if file.read_exact_at(&mut header, at).is_err() {
-            self.bad(c, "a segment lies beyond its end");
-            return Flow::Done;
+            return self.cut_short(index, c);
         }
         let Some((_, head, folded, tail)) = read::segment_header(&header) else {
             return Flow::Done;
