@@ -1,0 +1,445 @@
+//! The real binary, with a small server, killed and restarted.
+
+use flate2::read::ZlibDecoder;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tracepack::first_pass::{Outcome, Segment};
+use tracepack::record::Operation;
+use tracepack::ring::*;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn temp_dir(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < PATIENCE, "waited in vain for: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Stores events by (boot, seq): what comes twice must be the same.
+#[derive(Clone)]
+struct Server {
+    address: String,
+    stored: Arc<Mutex<BTreeMap<(String, u64), Value>>>,
+}
+
+impl Server {
+    fn start() -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = Server {
+            address,
+            stored: Arc::default(),
+        };
+        let own = server.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let _ = own.serve(stream.unwrap()); // ends with its client
+            }
+        });
+        server
+    }
+
+    fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
+        loop {
+            let mut head = [0; 12];
+            stream.read_exact(&mut head)?;
+            assert_eq!((&head[..2], &head[6..8]), (&b"2W"[..], &b"2C"[..]));
+            let length = u32::from_be_bytes(head[8..].try_into().unwrap());
+            let mut body = vec![0; length as usize];
+            stream.read_exact(&mut body)?;
+            let mut raw = Vec::new();
+            ZlibDecoder::new(&body[..]).read_to_end(&mut raw)?;
+            let mut stored = self.stored.lock().unwrap();
+            let mut rest = &raw[..];
+            while !rest.is_empty() {
+                let length = u32::from_be_bytes(rest[6..10].try_into().unwrap()) as usize;
+                let event: Value = serde_json::from_slice(&rest[10..10 + length]).unwrap();
+                let key = (
+                    event["boot"].as_str().unwrap().to_string(),
+                    event["seq"].as_u64().unwrap(),
+                );
+                if let Some(before) = stored.insert(key, event.clone()) {
+                    assert_eq!(before, event, "a number was given twice");
+                }
+                rest = &rest[10 + length..];
+            }
+            drop(stored);
+            stream.write_all(&[&b"2A"[..], &head[2..6]].concat())?;
+        }
+    }
+
+    fn events(&self, kind: &str) -> Vec<Value> {
+        let stored = self.stored.lock().unwrap();
+        stored
+            .values()
+            .filter(|e| e["kind"] == kind)
+            .cloned()
+            .collect()
+    }
+
+    fn operations(&self) -> u64 {
+        let runs = self.events("run");
+        runs.iter()
+            .filter(|e| e["op"] != "start")
+            .map(|e| e["count"].as_u64().unwrap())
+            .sum()
+    }
+}
+
+/// A program: a child that only waits, and the ring that it would write, mapped as it would map it.
+struct Program {
+    child: Child,
+    path: PathBuf,
+    segment: Segment,
+    map: *mut libc::c_void,
+}
+
+impl Program {
+    fn start(rings: &Path) -> Program {
+        let child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        let ticks: u64 = stat
+            .rsplit(')')
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .nth(19)
+            .unwrap()
+            .parse()
+            .unwrap();
+        let uid = fs::metadata(rings).unwrap().uid();
+        let dir = rings.join(uid.to_string());
+        fs::create_dir_all(&dir).unwrap();
+        let path = dir.join(format!("{}-{ticks}-1.ring", child.id()));
+        let made = path.with_extension("made");
+        let file = fs::File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&made)
+            .unwrap();
+        file.set_len(segment_at(1) as u64).unwrap();
+        // SAFETY: all zeroes are a valid header, and it is written out as bytes; the mapping is as long as the segment.
+        let map = unsafe {
+            let mut header: Header = std::mem::zeroed();
+            header.magic = MAGIC;
+            header.version = VERSION;
+            header.clock = CLOCK_MONOTONIC;
+            (header.pid, header.uid, header.rank, header.segments) =
+                (child.id(), uid, -1, 1.into());
+            header.pid_start_ticks = ticks;
+            header.program[..8].copy_from_slice(b"/bin/cat");
+            let bytes = std::slice::from_raw_parts((&raw const header).cast(), size_of::<Header>());
+            file.write_all_at(bytes, 0).unwrap();
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+            libc::mmap(
+                std::ptr::null_mut(),
+                SEGMENT_SIZE,
+                protection,
+                libc::MAP_SHARED,
+                fd,
+                segment_at(0) as i64,
+            )
+        };
+        assert_ne!(map, libc::MAP_FAILED);
+        fs::rename(&made, &path).unwrap();
+        // SAFETY: a mapping of a whole segment that nobody else writes.
+        let segment = unsafe { Segment::new(map.cast()) };
+        Program {
+            child,
+            path,
+            segment,
+            map,
+        }
+    }
+
+    /// One write that merges with no other.
+    fn operate(&self, number: u64) {
+        let mut now: libc::timespec = unsafe { std::mem::zeroed() };
+        // SAFETY: a valid timespec.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+        let end = (now.tv_sec * 1_000_000_000 + now.tv_nsec) as u64;
+        let o = Operation {
+            offset: number * number,
+            size: 1 + number % 7,
+            start: end - 5,
+            end,
+            handle: 3,
+            op: 2,
+            ..Operation::default()
+        };
+        if self.segment.record(&o, 1_000_000_000) == Outcome::Full {
+            self.segment.record_folding(&o);
+        }
+    }
+
+    fn end(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // SAFETY: our own mapping, which nobody uses any more.
+        unsafe { libc::munmap(self.map, SEGMENT_SIZE) };
+    }
+}
+
+fn agent(dir: &Path, server: &str, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bellrock-agent"));
+    command
+        .arg("--rings")
+        .arg(dir.join("rings"))
+        .arg("--spool")
+        .arg(dir.join("spool"));
+    command
+        .args(["--server", server, "--node", "n1"])
+        .args(more)
+        .stderr(Stdio::null());
+    command
+}
+
+fn terminate(child: &mut Child) -> Option<i32> {
+    // SAFETY: a child of ours that was not waited for yet.
+    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    child.wait().unwrap().code()
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_when_the_agent_is_killed_again_and_again() {
+    let dir = temp_dir("killed");
+    fs::create_dir(dir.join("rings")).unwrap();
+    let server = Server::start();
+    let mut program = Program::start(&dir.join("rings"));
+    let mut done = 0;
+    for round in 0..12u64 {
+        let mut child = agent(&dir, &server.address, &[]).spawn().unwrap();
+        // Killed at another moment in each round, while the program goes on.
+        let alive = Duration::from_millis(15 + 37 * (round % 5));
+        let begin = Instant::now();
+        while begin.elapsed() < alive {
+            for _ in 0..20 {
+                program.operate(done);
+                done += 1;
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let mut child = agent(&dir, &server.address, &[]).spawn().unwrap();
+    program.end();
+    let uid_dir = program.path.parent().unwrap().to_path_buf();
+    let event = r#"{"event":"end","job":"j","launch":"l","time":1,"exit_code":0}"#;
+    fs::write(uid_dir.join("end.tmp"), event).unwrap();
+    fs::rename(uid_dir.join("end.tmp"), uid_dir.join("end.job")).unwrap();
+    until("the job's end", || !server.events("job").is_empty());
+    // Settled: the end comes after everything that the process did.
+    assert_eq!(server.operations(), done);
+    assert_eq!(terminate(&mut child), Some(0));
+    assert_eq!(server.operations(), done);
+    let starts = server
+        .events("run")
+        .iter()
+        .filter(|e| e["op"] == "start")
+        .count();
+    assert_eq!(starts, 1);
+    let stored = server.stored.lock().unwrap();
+    let seqs: Vec<u64> = stored.keys().map(|k| k.1).collect();
+    assert_eq!(
+        seqs,
+        (1..=seqs.len() as u64).collect::<Vec<_>>(),
+        "one boot, no gap"
+    );
+    assert!(!program.path.exists() && !uid_dir.join("end.job").exists());
+}
+
+#[test]
+fn a_server_that_is_away_for_a_while_gets_everything_later() {
+    let dir = temp_dir("away");
+    fs::create_dir(dir.join("rings")).unwrap();
+    let mut program = Program::start(&dir.join("rings"));
+    // Nobody listens here any more.
+    let nobody = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let mut child = agent(&dir, &nobody, &[]).spawn().unwrap();
+    (0..500).for_each(|i| program.operate(i));
+    program.end();
+    until("the ring's removal", || !program.path.exists());
+    assert_eq!(
+        terminate(&mut child),
+        Some(0),
+        "it ends in time although it cannot ship"
+    );
+    let not_shipped = agent(&dir, &nobody, &["--once"]).status().unwrap();
+    assert_eq!(not_shipped.code(), Some(4));
+    let server = Server::start();
+    assert_eq!(
+        agent(&dir, &server.address, &["--once"])
+            .status()
+            .unwrap()
+            .code(),
+        Some(0)
+    );
+    assert_eq!(server.operations(), 500);
+    assert!(server
+        .events("sample")
+        .iter()
+        .any(|e| e["values"]["seen"] == 500 && e["component"] == "agent"));
+}
+
+#[test]
+fn a_full_spool_stops_the_reading_and_loses_nothing() {
+    let dir = temp_dir("full");
+    fs::create_dir(dir.join("rings")).unwrap();
+    fs::write(
+        dir.join("agent.toml"),
+        "spool_max_bytes = 1048576\nsegment_max_bytes = 65536\nbatch_max_events = 64\n",
+    )
+    .unwrap();
+    let config = dir.join("agent.toml");
+    let more = ["--config", config.to_str().unwrap()];
+    let mut program = Program::start(&dir.join("rings"));
+    let nobody = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let mut child = agent(&dir, &nobody, &more).spawn().unwrap();
+    let bytes = || {
+        let files = fs::read_dir(dir.join("spool")).map_or(0, |d| {
+            d.map(|f| f.unwrap().metadata().map_or(0, |m| m.len()))
+                .sum()
+        });
+        files
+    };
+    let mut done = 0;
+    until("a full spool", || {
+        for _ in 0..300 {
+            program.operate(done);
+            done += 1;
+        }
+        bytes() > 1_000_000
+    });
+    // Now rings fill, and operations fold.
+    (0..5000).for_each(|i| program.operate(i));
+    done += 5000;
+    assert!(bytes() <= 1_048_576 + 64);
+    program.end();
+    assert_eq!(terminate(&mut child), Some(0));
+    let server = Server::start();
+    // The first makes room, the second reads what was left.
+    let mut child = agent(&dir, &server.address, &more).spawn().unwrap();
+    until("all operations", || server.operations() >= done);
+    assert_eq!(terminate(&mut child), Some(0));
+    assert_eq!(server.operations(), done);
+    assert!(
+        server
+            .events("run")
+            .iter()
+            .any(|e| e["flags"].as_u64().unwrap() & 1 == 1),
+        "some were folded"
+    );
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn flags_settings_and_exit_codes() {
+    let dir = temp_dir("flags");
+    let run = |args: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_bellrock-agent"))
+            .args(args)
+            .output()
+            .unwrap()
+    };
+    let help = run(&["--help"]);
+    assert!(help.status.success() && String::from_utf8_lossy(&help.stdout).contains("Examples:"));
+    assert!(run(&["--version"]).status.success());
+    assert!(run(&["--check"]).status.success());
+    for (args, told) in [
+        (vec!["--nonsense"], "--help"),
+        (vec!["--server", "192.0.2.1:5044", "--check"], "server"),
+        (vec!["--config", "/nonexistent", "--check"], "/nonexistent"),
+    ] {
+        let output = run(&args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output).contains(told), "{}", text(&output));
+    }
+    let config = dir.join("agent.toml");
+    fs::write(&config, "spool_max_byte = 1\n").unwrap();
+    let output = run(&["--config", config.to_str().unwrap(), "--check"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output).contains("spool_max_byte"),
+        "{}",
+        text(&output)
+    );
+    let output = run(&["--spool", "/proc/nowhere", "--once"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    // One agent a spool.
+    let mut first = agent(&dir, "127.0.0.1:9", &[]).spawn().unwrap();
+    until("the first agent's lock", || {
+        fs::read_to_string(dir.join("spool/lock")).is_ok_and(|t| t.ends_with('\n'))
+    });
+    let second = agent(&dir, "127.0.0.1:9", &[])
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(3));
+    assert!(
+        text(&second).contains(&first.id().to_string()),
+        "{}",
+        text(&second)
+    );
+    assert_eq!(terminate(&mut first), Some(0));
+}
+
+#[test]
+fn under_a_root_it_reads_a_capture() {
+    let root = temp_dir("root");
+    let rings = root.join("dev/shm/bellrock");
+    fs::create_dir_all(&rings).unwrap();
+    fs::create_dir(root.join("proc")).unwrap();
+    let program = Program::start(&rings); // it lives, but the capture's /proc knows no such process
+    (0..5).for_each(|i| program.operate(i));
+    let server = Server::start();
+    let status = Command::new(env!("CARGO_BIN_EXE_bellrock-agent"))
+        .arg("--root")
+        .arg(&root)
+        .arg("--spool")
+        .arg(root.join("spool"))
+        .args(["--server", &server.address, "--once"])
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    assert_eq!(server.operations(), 5);
+    assert!(!program.path.exists());
+}
