@@ -8,13 +8,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bellrock import __version__, console
-from bellrock.client import Client
 from bellrock.errors import EXIT_FAILED, ApiError, BellrockError
+
+if TYPE_CHECKING:
+    from bellrock.embedded import Lease
 
 EXIT_CODES = """\b
 Exit codes:
@@ -23,6 +25,8 @@ Exit codes:
   2  the command line or the configuration is wrong
   3  no server answers, or none can be started
 """
+# How long an agent that was just started may take to deliver what lies there.
+FIRST_DELIVERY_S = 3.0
 STATES = ("running", "completed", "failed")
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -137,15 +141,10 @@ def _after_run(keeper: Any, finished: Any, quiet: bool, as_json: bool) -> None:
             for line in report.summary(answer):
                 console.stderr().print(line if line.startswith(" ") else f"bellrock: {line}")
             console.stderr().print(
-                f"  more: bellrock show {finished.job}" if keeper.is_own else f"  {keeper.client().page(_key(answer['job']))}"
+                f"  more: bellrock show {finished.job}" if keeper.is_own else f"  {keeper.client().page(answer['job']['job_id'])}"
             )
     finally:
         keeper.stop()
-
-
-def _key(job: dict[str, Any]) -> str:
-    """What stands for a job in addresses: its id, or another where several users claimed one id."""
-    return str(job.get("key") or job["job_id"])
 
 
 @cli.command(
@@ -214,8 +213,8 @@ Examples:
 def jobs(search: str | None, job_state: str | None, limit: int, as_json: bool) -> None:
     from bellrock import report
 
-    with _client("jobs") as client:
-        found = list(client.every_job(search=search, state=job_state, limit=limit))
+    with _server("jobs") as lease:
+        found = list(lease.client.every_job(search=search, state=job_state, limit=limit))
     if as_json:
         _print_json(found)
     elif found:
@@ -245,17 +244,14 @@ Examples:
 def show(job: str, file_limit: int, process_limit: int, as_json: bool) -> None:
     from bellrock import report
 
-    with _client("show") as client:
-        try:
-            answer = client.job(job)
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            raise BellrockError(f"no job {job!r} is known at {client.url}", "see which there are with `bellrock jobs`") from error
+    with _server("show") as lease:
+        client = lease.client
+        answer = _find(lease, job)
         series = client.series(job, points=200)
         files = client.files(job, limit=max(file_limit, 1))
         processes = client.processes(job, limit=max(process_limit, 1))
-        page = client.page(_key(answer["job"]))
+        # A server of our own ends with this command, and its pages with it.
+        page = "" if lease.own else client.page(answer["job"]["job_id"])
     files["files"], processes["processes"] = files["files"][:file_limit], processes["processes"][:process_limit]
     if as_json:
         _print_json({**answer, "series": series, "files": files["files"], "processes": processes["processes"]})
@@ -297,15 +293,15 @@ def demo(once: bool, as_json: bool, seconds: float, keep: Path | None) -> None:
 
 
 @contextmanager
-def _client(kind: str) -> Iterator[Client]:
-    """A client of the running server, or of one for the time of this command, whose start is shown if it takes long."""
+def _server(kind: str) -> "Iterator[Lease]":
+    """The running server, or one for the time of this command, whose start is shown if it takes long."""
     from bellrock.embedded import obtain
 
     console.log_warnings()
     with console.waiting("starting a server for this command"):
         lease = obtain(kind)
     try:
-        yield lease.client
+        yield lease
     finally:
         lease.release()
 
@@ -315,6 +311,20 @@ def _stdout() -> Any:
 
     # Into a file or a pipe a table may be as wide as it likes.
     return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else max(int(os.environ.get("COLUMNS") or 0), 160))
+
+
+def _find(lease: "Lease", job: str) -> dict[str, Any]:
+    """The API's answer for a job. A server of our own may just be getting it from what an earlier command left."""
+    until = time.monotonic() + (FIRST_DELIVERY_S if lease.own else 0.0)
+    while True:
+        try:
+            return lease.client.job(job)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            if time.monotonic() > until:
+                raise BellrockError(f"no job {job!r} is known at {lease.client.url}", "see which there are with `bellrock jobs`") from error
+        time.sleep(0.1)
 
 
 class _ReaderGone(Exception):

@@ -127,7 +127,7 @@ def jobs_table(jobs: Sequence[dict[str, Any]]) -> Table:
 def show(
     answer: dict[str, Any], series: dict[str, Any], files: dict[str, Any], processes: dict[str, Any], page: str, width: int
 ) -> RenderableType:
-    """A job's report for a terminal of `width` columns; `page` is the address of the same in a browser."""
+    """A job's report for a terminal of `width` columns; `page` is the address of the same in a browser ("": none)."""
     job, profile = answer["job"], answer["profile"]
     parts: list[RenderableType] = [Text(first_line(job, profile), style="bold"), _facts(job, profile, page)]
     if is_blank(profile):

@@ -9,6 +9,11 @@ from pathlib import Path
 from bellrock.errors import UsageError
 
 
+# The library's bounds (collectors/preload/process.c): it leaves out what is beyond.
+PREFIXES_MAX = 128
+PREFIX_BYTES_MAX = 8191
+
+
 @dataclass(frozen=True)
 class Watch:
     """Prefixes of paths. `watch` empty: everything but what the library ignores by itself."""
@@ -35,7 +40,13 @@ def make_watch(
     for prefix in [*prefixes, *ignored]:
         if ":" in prefix:
             raise UsageError(f"{prefix!r} holds a colon, which separates prefixes", "name a directory above it")
-    return Watch(tuple(dict.fromkeys(prefixes)), tuple(dict.fromkeys(ignored))), warnings
+    made = Watch(tuple(dict.fromkeys(prefixes)), tuple(dict.fromkeys(ignored)))
+    every = made.watch + made.ignore
+    if len(every) > PREFIXES_MAX or sum(len(os.fsencode(prefix)) for prefix in every) > PREFIX_BYTES_MAX:
+        warnings.append(
+            f"the last of the {len(every)} prefixes are left out: there is room for {PREFIXES_MAX}, and {PREFIX_BYTES_MAX} bytes"
+        )
+    return made, warnings
 
 
 def _forms(prefix: str) -> list[str]:

@@ -32,13 +32,14 @@ def main(folder: str, steps: int = 30, every: int = 10, size_bytes: int = 16 << 
     with open(os.path.join(folder, "input.dat"), "rb") as file:
         data = file.read()
     cells = [float(byte) for byte in data[:CELLS]]
-    with open(os.path.join(folder, "simulation.log"), "w", buffering=1) as log:
+    with open(os.path.join(folder, "simulation.log"), "w") as log:
         for number in range(1, steps + 1):
             cells = step(cells)
             time.sleep(step_s)
             log.write(f"step {number}: warmest {max(cells):.3f}\n")
             if number % every == 0:
                 checkpoint(os.path.join(folder, f"state.{number:04d}"), cells, size_bytes)
+                log.flush()
 
 
 if __name__ == "__main__":

@@ -58,3 +58,9 @@ def test_the_environment_of_a_program() -> None:
 def test_a_library_that_cannot_be_named_in_ld_preload() -> None:
     with pytest.raises(UsageError, match="preloaded"):
         watch.environment({}, Path("/a b/l.so"), Path("/r"), "j", watch.Watch())
+
+
+def test_more_prefixes_than_the_library_holds_are_told() -> None:
+    assert watch.make_watch([f"/a{i}" for i in range(128)], [], [])[1] == []
+    assert "128" in watch.make_watch([f"/a{i}" for i in range(129)], [], [])[1][0]
+    assert watch.make_watch(["/" + "x" * 9000], [], [])[1]
