@@ -46,6 +46,7 @@ look_for_optional() {
         { has mpicc && has mpirun; } || optional+=(openmpi-bin libopenmpi-dev)
         ;;
       test)
+        has strace || optional+=(strace)
         browser && continue
         # Ubuntu's package of this name only fetches a snap, which cannot be had in a container.
         if ! grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null; then optional+=(chromium)
