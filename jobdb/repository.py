@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from .job import Job
 from .models import JobRow, LaunchRow, ProfileRow
 from .profile import FORMAT, HEADLINE
+from .runs import LATEST_NS
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 STATES = ("running", "completed", "failed")
@@ -118,7 +119,8 @@ class JobDB:
         Raises KeyError or TypeError for an event without its fields.
         """
         job_id, uid = _text(event["job"]), int(event["uid"])
-        launch_id, node, instant_ns = _text(event["launch"]), _text(event["node"]), int(event["time"])
+        launch_id, node = _text(event["launch"]), _text(event["node"])
+        instant_ns = min(max(int(event["time"]), 0), LATEST_NS)
         with self._write_lock, Session(self._engine) as session, session.begin():
             job = session.scalar(select(JobRow).where(JobRow.job_id == job_id, JobRow.uid == uid))
             if job is None:

@@ -9,6 +9,7 @@ from .runs import METADATA_OPS, Runs
 SECOND_NS = 10**9
 MAX_POINTS = 5000
 FINE_SPAN_NS = 60 * SECOND_NS
+EDGE_MAX_NS = 2**63 - 1
 MAX_UNIFORM_BINS = 1 << 22
 _S = SECOND_NS
 STEPS_NS = (
@@ -37,7 +38,9 @@ class Series:
 
 def choose_step_ns(from_ns: int, to_ns: int, points: int) -> int:
     """The shortest round step whose clock-aligned bins cover [from_ns, to_ns) in at most `points` (≥ 1) bins; a span of a minute or more
-    gets a second at least. Raises ValueError for an empty span or one of more than 300 years."""
+    gets a second at least. Raises ValueError for an empty span and where the bins' last edge would not fit 64 bits.
+
+    A span that crosses an edge of every step gets a bin longer than itself where `points` is 1."""
     if to_ns <= from_ns:
         raise ValueError(f"the span from {from_ns} to {to_ns} is empty")
     least = SECOND_NS if to_ns - from_ns >= FINE_SPAN_NS else 1
@@ -47,7 +50,7 @@ def choose_step_ns(from_ns: int, to_ns: int, points: int) -> int:
     step_ns = STEPS_NS[-1]
     while -(-to_ns // step_ns) - from_ns // step_ns > points:
         step_ns *= 2
-        if step_ns > to_ns + 1:
+        if -(-to_ns // step_ns) * step_ns > EDGE_MAX_NS:
             raise ValueError(f"no step covers the span from {from_ns} to {to_ns} in {points} points")
     return step_ns
 

@@ -26,7 +26,7 @@ def agree(got, wanted):
             assert got[name] == value, name
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(rows())
 @example([])
 @example([row(bytes=10, count=2, end=T0)])
@@ -48,7 +48,7 @@ def test_profile_equals_the_slow_one(list_of_rows):
     assert sum(entry["count"] for entry in got.operations if entry["op"] == "read") == got.read_ops
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(rows(), st.lists(st.integers(0, 70 * S), min_size=0, max_size=8, unique=True))
 def test_profile_takes_any_phases(list_of_rows, bounds):
     bounds = sorted(T0 + b for b in bounds)[: len(bounds) // 2 * 2]
@@ -58,7 +58,7 @@ def test_profile_takes_any_phases(list_of_rows, bounds):
     agree(compute(list_of_rows, np.array(phases, dtype=np.int64).reshape(-1, 2)).to_dict(), wanted)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rows(), st.randoms())
 def test_order_of_rows_does_not_matter(list_of_rows, random):
     shuffled = random.sample(list_of_rows, len(list_of_rows))

@@ -73,7 +73,7 @@ _events = [
 ]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(order=st.permutations(_events), again=st.lists(st.sampled_from(_events), max_size=6))
 def test_events_in_any_order_and_again_make_the_same_job(tmp_path_factory, order, again):
     db = JobDB(f"sqlite:///{tmp_path_factory.mktemp('db') / 'j.db'}", user_name=lambda uid: None)

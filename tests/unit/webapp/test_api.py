@@ -152,6 +152,15 @@ def test_series_of_a_job_without_records(site):
     assert site.get("/api/v1/jobs/7")["profile"]["slowest_op"] is None
 
 
+@pytest.mark.parametrize("time", [-(2**63), 2**63 - 1])
+def test_misdated_job_is_shown(site, time):
+    site.jobdb.apply_event(event(time=time))
+    site.store.add("7", row("read", T0, bytes=1), row("write", 2**63 - 1, bytes=1))
+    for path in ("", "/series", "/files"):
+        site.get("/api/v1/jobs/7" + path)
+    assert site.get("/api/v1/jobs")["jobs"][0]["read_bytes"] == 1
+
+
 def test_tables(site):
     site.finished_job()
     files = site.get("/api/v1/jobs/7/files")
