@@ -76,7 +76,6 @@ def test_bandwidth_equals_fio_s(site: Site, kind: str) -> None:
     assert profile[f"{direction}_bytes"] == result["io_bytes"]
     assert profile[f"{direction}_ops"] == result["total_ios"]
     assert profile[f"bandwidth_avg_{direction}"] == pytest.approx(result["bw_bytes"], rel=TOLERANCE)
-    assert profile["iops_avg"] == pytest.approx(result["iops"], rel=TOLERANCE)
     shutil.rmtree(data)
 
 
@@ -85,7 +84,7 @@ def test_rank_without_io_counts(site: Site, build_dir: Path) -> None:
     job = site.new_job()
     data = site.data / job
     data.mkdir()
-    script = 'for r in 0 1 2 3; do PMIX_RANK=$r sh -c \'[ $PMIX_RANK = 0 ] && dd if=/dev/zero of=x bs=4k count=10 2>/dev/null; exit 0\' & done; wait'
-    site.run(["sh", "-c", script], job, watch=data, cwd=data)
+    script = 'for r in 0 1 2 3; do PMIX_RANK=$r sh -c \'[ $PMIX_RANK = 0 ] && dd if=/dev/zero of=$OUT bs=4k count=10 2>/dev/null; exit 0\' & done; wait'
+    site.run(["sh", "-c", script], job, watch=data, cwd=site.folder, env={"OUT": str(data / "x")})
     profile = site.profile(job)
     assert (profile["processes"], profile["io_processes"], profile["io_mode_write"]) == (4, 1, "1-1")

@@ -132,7 +132,8 @@ def test_unknown_job_says_what_to_do(site: Site, browser: Browser) -> None:
     # On a page of its own: the browser logs the 404 as an error.
     page = browser.new_page(base_url=site.url)
     page.goto("/jobs/no-such-job")
-    expect(page.get_by_test_id("error").first).to_contain_text("no-such-job")
+    expect(page.get_by_role("main")).to_contain_text("There is no job no-such-job")
+    expect(page.get_by_role("main")).to_contain_text("bellrock jobs")
     page.close()
 
 
@@ -142,7 +143,7 @@ def test_light_and_dark(browser: Browser, site: Site, patterns_job: str) -> None
         page = browser.new_page(base_url=site.url, color_scheme=scheme)
         page.goto(f"/jobs/{patterns_job}")
         expect(page.get_by_test_id("figures")).to_be_visible()
-        colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        colours.append(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
         page.close()
     assert colours[0] != colours[1]
 
