@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -247,3 +248,26 @@ def test_the_wait_for_records_can_be_broken_off(api: FakeApi, state) -> None:
     running.send_signal(signal.SIGINT)
     _, rest = running.communicate(timeout=60)
     assert running.returncode == 1 and "bellrock show slow" in rest and "Traceback" not in rest
+
+
+def test_ctrl_c_reaches_the_program_once(api: FakeApi, state) -> None:
+    script = "n=0; trap 'n=$((n+1))' INT; echo ready; for i in 1 2 3 4 5 6; do sleep 0.2; done; echo count $n; exit 9"
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(ROOT)
+        os.execv(sys.executable, [sys.executable, "-m", "bellrock", "run", "--", "bash", "-c", script])
+    seen, pressed = b"", False
+    while True:
+        try:
+            read = os.read(terminal, 4096)
+        except OSError:  # Linux's way to say that the other end is closed
+            break
+        if not read:
+            break
+        seen += read
+        if b"ready" in seen and not pressed:
+            os.write(terminal, b"\x03")
+            pressed = True
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    assert b"count 1" in seen
