@@ -5,9 +5,10 @@ use crate::config::Config;
 use crate::counters::{Counters, Gauges, Sampler};
 use crate::ship::batch::{Batch, RAW_BYTES_MAX};
 use crate::ship::lumberjack::{Settings, Shipper};
-use crate::ship::spool::{AppendError, OpenError, Shared, Spool};
+use crate::ship::shared::Shared;
+use crate::ship::spool::{AppendError, OpenError, Spool};
 use crate::sources::{self, Pass, Progress, Source};
-use crate::{info, sys, warn};
+use crate::{info, log, sys, warn};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -123,7 +124,7 @@ pub fn run(config: Config, once: bool) -> ExitCode {
 }
 
 fn fail(code: u8, text: &str) -> ExitCode {
-    eprintln!("bellrock-agent: error: {text}");
+    log::error(text);
     ExitCode::from(code)
 }
 
@@ -157,6 +158,8 @@ impl Agent {
                 if !self.commit() {
                     return None;
                 }
+                // It may have waited long for the spool.
+                pass.now = self.clock.now();
             }
         }
         let period = Duration::from_secs(self.config.sample_period_s);

@@ -1,6 +1,7 @@
 //! Lines on standard error: level, what, where, what to do. A kind of line that repeats is held back and counted.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -55,8 +56,18 @@ pub fn line(level: &str, kind: &'static str, text: std::fmt::Arguments) {
         if held_back > 0 {
             line.push_str(&format!(" ({held_back} more like it)"));
         }
-        eprintln!("{line}");
+        say(&line);
     }
+}
+
+/// Says why the agent ends.
+pub fn error(text: &str) {
+    say(&format!("bellrock-agent: error: {text}"));
+}
+
+fn say(line: &str) {
+    // A daemon outlives whoever reads its standard error, and has no other place to tell of it.
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// `warn!("kind", "format", …)`: something is wrong and is lived with.

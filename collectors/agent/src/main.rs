@@ -110,7 +110,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(e) => {
-            eprintln!("bellrock-agent: error: {e}");
+            log::error(&e);
             ExitCode::from(agent::EXIT_USAGE)
         }
     }

@@ -4,7 +4,7 @@
 //! alive", less than the window's count is progress, its count ends it. What a peer says is never trusted further than that.
 
 use super::reader::{Position, Reader};
-use super::spool::Shared;
+use super::shared::Shared;
 use crate::counters::Counters;
 use crate::{info, warn};
 use std::collections::VecDeque;

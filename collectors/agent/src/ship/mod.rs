@@ -4,4 +4,5 @@ pub mod batch;
 pub mod entry;
 pub mod lumberjack;
 pub mod reader;
+pub mod shared;
 pub mod spool;

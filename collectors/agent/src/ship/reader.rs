@@ -1,7 +1,7 @@
 //! Reads the spool's windows in order, for the shipper.
 
 use super::entry;
-use super::spool::{segment_path, Segment, Shared};
+use super::shared::{segment_path, Segment, Shared};
 use crate::counters::Counters;
 use crate::warn;
 use std::fs::File;

@@ -6,47 +6,18 @@
 
 use super::batch::Window;
 use super::entry::{self, Header, DATA, SNAPSHOT};
+use super::shared::{segment_path, Segment, Shared};
 use crate::counters::Counters;
 use crate::{sys, warn};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::sync::Arc;
 
-/// The acknowledged position is saved this often; after a kill, what was acknowledged since is sent again.
-const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// Boot id and the kernel's boot, before the cursors of a segment's first entry.
 const IDENTITY_BYTES: usize = 16;
-
-#[derive(Clone, Debug)]
-pub(super) struct Segment {
-    pub id: u64,
-    pub bytes: u64,
-    pub last_number: u64,
-}
-
-/// What both threads know of the spool.
-#[derive(Default)]
-pub(super) struct State {
-    /// Oldest first; the last one is being written and is never deleted.
-    pub segments: VecDeque<Segment>,
-    pub acked: u64,
-    saved: u64,
-    saved_at: Option<Instant>,
-    /// The shipper is to end when it has nothing more to do.
-    stopping: bool,
-    shipper_ended: bool,
-}
-
-/// Shared by the drainer, which appends, and the shipper, which reads and acknowledges.
-pub struct Shared {
-    pub(super) dir: PathBuf,
-    state: Mutex<State>,
-    changed: Condvar,
-}
 
 pub struct Spool {
     shared: Arc<Shared>,
@@ -72,10 +43,6 @@ pub enum AppendError {
     /// The bound is reached; room comes with acknowledgements.
     Full,
     Io(io::Error),
-}
-
-pub(super) fn segment_path(dir: &Path, id: u64) -> PathBuf {
-    dir.join(format!("{id:016}.seg"))
 }
 
 /// What the last entry of a scan said.
@@ -140,17 +107,7 @@ impl Spool {
                 None,
             ),
         };
-        let state = State {
-            segments,
-            acked,
-            saved: acked,
-            ..State::default()
-        };
-        let shared = Arc::new(Shared {
-            dir: dir.to_path_buf(),
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-        });
+        let shared = Arc::new(Shared::new(dir, segments, acked));
         Ok(Spool {
             shared,
             file,
@@ -378,106 +335,6 @@ fn scan(
         bytes: at,
         last_number,
     }))
-}
-
-impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// Waits until there is an entry after this one, or a stop was asked for, or the time is over.
-    pub fn wait_for_more(&self, passed: u64, time: Duration) {
-        let nothing = |s: &mut State| {
-            !s.stopping
-                && s.segments
-                    .back()
-                    .is_none_or(|last| last.last_number <= passed)
-        };
-        drop(self.changed.wait_timeout_while(self.lock(), time, nothing));
-    }
-
-    /// Waits until a stop is asked for, or the time is over.
-    pub fn wait_for_stop(&self, time: Duration) {
-        drop(
-            self.changed
-                .wait_timeout_while(self.lock(), time, |s| !s.stopping),
-        );
-    }
-
-    /// Asks the shipper to end once everything is acknowledged, or the server is out of reach.
-    pub fn stop(&self) {
-        self.lock().stopping = true;
-        self.changed.notify_all();
-    }
-
-    pub fn stopping(&self) -> bool {
-        self.lock().stopping
-    }
-
-    /// The shipper has ended.
-    pub fn ended(&self) {
-        self.lock().shipper_ended = true;
-        self.changed.notify_all();
-    }
-
-    /// Waits for the shipper's end. Answers whether everything that was appended is acknowledged.
-    pub fn wait_for_end(&self, time: Duration) -> bool {
-        let waited = self
-            .changed
-            .wait_timeout_while(self.lock(), time, |s| !s.shipper_ended);
-        let state = waited.unwrap_or_else(|e| e.into_inner()).0;
-        state
-            .segments
-            .back()
-            .is_none_or(|s| state.acked >= s.last_number)
-    }
-
-    /// Everything up to this entry has been acknowledged (or had nothing to send).
-    pub fn acknowledge(&self, number: u64) {
-        let mut state = self.lock();
-        if number > state.acked {
-            state.acked = number;
-            self.delete_acked(&mut state);
-            self.changed.notify_all();
-        }
-        if state.saved_at.is_none_or(|t| t.elapsed() >= SAVE_EVERY) {
-            self.save_acked(&mut state);
-        }
-    }
-
-    /// Saves the acknowledged position now.
-    pub fn save(&self) {
-        self.save_acked(&mut self.lock());
-    }
-
-    fn save_acked(&self, state: &mut State) {
-        if state.acked == state.saved {
-            return;
-        }
-        state.saved_at = Some(Instant::now());
-        let (path, new) = (self.dir.join("acked"), self.dir.join("acked.tmp"));
-        match fs::write(&new, format!("{}\n", state.acked)).and_then(|()| fs::rename(&new, &path)) {
-            Ok(()) => state.saved = state.acked,
-            Err(e) => warn!(
-                "acked file",
-                "{}: {e}; after a kill, acknowledged records are sent again",
-                path.display()
-            ),
-        }
-    }
-
-    fn delete_acked(&self, state: &mut State) {
-        while state.segments.len() > 1 && state.segments[0].last_number <= state.acked {
-            let path = segment_path(&self.dir, state.segments[0].id);
-            match fs::remove_file(&path) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    warn!("segment not removed", "{}: {e}", path.display());
-                    return;
-                }
-                _ => state.segments.pop_front(),
-            };
-        }
-    }
 }
 
 #[cfg(test)]

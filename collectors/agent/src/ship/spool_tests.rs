@@ -3,6 +3,7 @@ use super::super::reader::Reader;
 use super::*;
 use crate::event;
 use crate::testing::temp_dir;
+use std::path::PathBuf;
 
 const MAX: u64 = 64 << 20;
 
@@ -173,6 +174,24 @@ fn segments_rotate_and_go_when_acknowledged_but_numbers_stay() {
         (boot, 21, 20)
     );
     assert!(f.unsent().is_empty());
+}
+
+#[test]
+fn a_segment_torn_at_its_birth_falls_back_on_the_one_before() {
+    let mut f = Fixture::new("birth", MAX, 100);
+    f.append(1).unwrap();
+    f.append(1).unwrap();
+    assert_eq!(f.segments(), [1, 2]);
+    let (boot, path) = (f.spool.boot(), segment_path(&f.dir, 2));
+    let (dir, whole) = (f.dir.clone(), fs::read(&path).unwrap());
+    drop(f);
+    for cut in (0..whole.len()).step_by(7) {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let f = Fixture::open(&dir, MAX, 100);
+        let next = (f.spool.boot(), f.spool.next_seq(), f.cursor);
+        assert_eq!(next, (boot, 2, 1), "cut at {cut}");
+        assert_eq!(f.segments(), [1]);
+    }
 }
 
 #[test]

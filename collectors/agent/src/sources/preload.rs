@@ -4,12 +4,16 @@
 //! harms nobody; of it only each segment's `tail` is written. When its process has ended, it is read to the end and removed.
 
 mod cursor;
+mod fields;
 mod names;
+mod paths;
 mod process;
 mod ring;
+mod slots;
 
 use self::cursor::Cursor;
-use self::ring::{Buffers, Context, Flow, PathCache, Ring, FILE_BYTES_MAX};
+use self::paths::PathCache;
+use self::ring::{Buffers, Context, Flow, Ring, FILE_BYTES_MAX};
 use super::user_dirs::{Listing, UserDirs};
 use super::{Pass, Progress, Source};
 use crate::config::Config;
@@ -28,6 +32,14 @@ const LIVENESS_EVERY: Duration = Duration::from_millis(500);
 const OPEN_FILES_MAX: usize = 512;
 /// A file of an ended process that is no ring is removed when it is this old.
 const BAD_FILE_AGE_S: i64 = 5;
+
+/// Why a file was not opened.
+enum Refusal {
+    /// It is not what it should be.
+    Bad(String),
+    /// The system is short of something.
+    NotNow(io::Error),
+}
 
 pub struct Preload {
     dirs: UserDirs,
@@ -122,32 +134,47 @@ impl Preload {
         }
     }
 
-    fn list(&mut self, pass: &Pass) {
+    fn list(&mut self, pass: &mut Pass) {
+        let mut unlisted = pass.settle.clone();
         for listing in self
             .dirs
             .poll(|uid| pass.last || pass.settle.contains(&uid))
         {
+            unlisted.remove(&listing.uid);
             self.take_listing(listing);
         }
+        pass.unfinished.extend(&self.cut);
+        // An older listing may lack a ring that is there by now.
+        pass.unfinished.extend(unlisted);
     }
 
     /// Opens a ring's file and checks that it is what its place says.
-    fn open(&mut self, index: usize) -> Result<(), String> {
+    fn open(&mut self, index: usize) -> Result<(), Refusal> {
         let ring = &mut self.rings[index];
         if ring.file.is_some() {
             return Ok(());
         }
-        let dir = self.dirs.dir(ring.uid).ok_or("its directory is gone")?;
-        let file = sys::open_file_at(dir, &ring.name, true).map_err(|e| e.to_string())?;
-        let st = sys::stat(&file).map_err(|e| e.to_string())?;
+        let dir = self.dirs.dir(ring.uid);
+        let dir = dir.ok_or_else(|| Refusal::Bad("its directory is gone".into()))?;
+        let opened = sys::open_file_at(dir, &ring.name, true);
+        let file = opened.map_err(|e| match e.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EINTR | libc::EIO) => {
+                Refusal::NotNow(e)
+            }
+            _ => Refusal::Bad(e.to_string()),
+        })?;
+        let st = sys::stat(&file).map_err(Refusal::NotNow)?;
         if !sys::is_regular(&st) || st.st_uid != ring.uid || st.st_nlink != 1 {
-            return Err(format!(
-                "expected a regular file of user {} without other links",
-                ring.uid
-            ));
+            let uid = ring.uid;
+            return Err(Refusal::Bad(format!(
+                "expected a regular file of user {uid} without other links"
+            )));
         }
         if st.st_size as u64 > FILE_BYTES_MAX {
-            return Err(format!("{} bytes are more than a ring has", st.st_size));
+            return Err(Refusal::Bad(format!(
+                "{} bytes are more than a ring has",
+                st.st_size
+            )));
         }
         ring.file = Some(file);
         Ok(())
@@ -174,16 +201,34 @@ impl Preload {
     }
 
     /// Begins a ring's pass. Answers whether to read it.
-    fn begin_ring(&mut self, index: usize, pass: &Pass) -> bool {
+    fn begin_ring(&mut self, index: usize, pass: &mut Pass) -> bool {
         let ring = &mut self.rings[index];
         let settle = pass.last || pass.settle.contains(&ring.uid);
         // Asked before anything is read: what is read of an ended process is then all that there is.
         if !ring.dead && (self.liveness_due || settle) {
-            ring.dead = process::has_ended(&self.proc, ring.pid, ring.start_ticks);
+            match process::has_ended(&self.proc, ring.pid, ring.start_ticks) {
+                Ok(ended) => ring.dead = ended,
+                Err(e) => {
+                    warn!("process", "process {}: {e}; asked again", ring.pid);
+                    pass.unfinished.insert(ring.uid);
+                }
+            }
         }
-        if let Err(why) = self.open(index) {
-            self.refuse(index, &why);
-            return false;
+        match self.open(index) {
+            Ok(()) => {}
+            Err(Refusal::Bad(why)) => {
+                self.refuse(index, &why);
+                return false;
+            }
+            Err(Refusal::NotNow(e)) => {
+                let ring = &self.rings[index];
+                warn!(
+                    "ring not opened",
+                    "ring {}/{}: {e}; tried again", ring.uid, ring.name
+                );
+                pass.unfinished.insert(ring.uid);
+                return false;
+            }
         }
         let context = Self::context(&self.counters, &mut self.paths, &mut self.buffers, pass);
         match self.rings[index].begin(&context) {
@@ -253,7 +298,6 @@ impl Source for Preload {
             None => {
                 // After every source has begun: a job event that is there by now finds its rings in this listing.
                 self.list(pass);
-                pass.unfinished.extend(&self.cut);
                 0
             }
         };

@@ -244,3 +244,19 @@ fn more_rings_than_the_bound_leave_the_user_unfinished() {
     assert_eq!((starts, operations), (5, 5));
     assert_eq!(fs::read_dir(&f.dir).unwrap().count(), 0);
 }
+
+/// A program ends, leaves its ring, and then its job's end: whoever sees the end must have seen the ring.
+#[test]
+fn a_user_who_was_not_listed_is_not_settled() {
+    let mut f = Fixture::new("unlisted");
+    let mut batch = Batch::new("n", 1, 1, 1000, 1 << 20);
+    let mut unfinished = |f: &mut Fixture, uid: u32| {
+        let mut pass = Pass::new(Clock::start().now(), false);
+        f.sources[0].begin(&mut pass);
+        pass.settle.insert(uid);
+        assert_eq!(f.sources[0].read(&mut pass, &mut batch), Progress::Done);
+        pass.unfinished.contains(&uid)
+    };
+    assert!(!unfinished(&mut f, own_uid()));
+    assert!(unfinished(&mut f, own_uid() + 1));
+}

@@ -25,11 +25,16 @@ fn parse_stat(text: &[u8]) -> Option<(bool, u64)> {
     Some((ended, start_ticks))
 }
 
-/// Whether the process has ended: it is gone, a zombie, or its number is another's by now. When in doubt it lives.
-pub fn has_ended(proc: &Path, pid: u32, start_ticks: u64) -> bool {
+/// Whether the process has ended: it is gone, a zombie, or its number is another's by now. What cannot be parsed lives.
+pub fn has_ended(proc: &Path, pid: u32, start_ticks: u64) -> io::Result<bool> {
     match std::fs::read(proc.join(pid.to_string()).join("stat")) {
-        Ok(text) => parse_stat(&text).is_some_and(|(ended, ticks)| ended || ticks != start_ticks),
-        Err(e) => e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(libc::ESRCH),
+        Ok(text) => {
+            Ok(parse_stat(&text).is_some_and(|(ended, ticks)| ended || ticks != start_ticks))
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(libc::ESRCH) => {
+            Ok(true)
+        }
+        Err(e) => Err(e),
     }
 }
 
@@ -83,21 +88,21 @@ mod tests {
     fn a_zombie_has_ended_and_a_living_process_has_not() {
         let proc = Path::new("/proc");
         let own = std::process::id();
-        assert!(!has_ended(proc, own, start_ticks(own)));
-        assert!(has_ended(proc, own, start_ticks(own) + 1));
+        assert!(!has_ended(proc, own, start_ticks(own)).unwrap());
+        assert!(has_ended(proc, own, start_ticks(own) + 1).unwrap());
         let mut child = std::process::Command::new("cat")
             .stdin(std::process::Stdio::piped())
             .spawn()
             .unwrap();
         let ticks = start_ticks(child.id());
-        assert!(!has_ended(proc, child.id(), ticks));
+        assert!(!has_ended(proc, child.id(), ticks).unwrap());
         drop(child.stdin.take());
         let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while !has_ended(proc, child.id(), ticks) {
+        while !has_ended(proc, child.id(), ticks).unwrap() {
             assert!(std::time::Instant::now() < until, "the zombie was not seen");
             std::thread::yield_now();
         }
         child.wait().unwrap();
-        assert!(has_ended(proc, child.id(), ticks));
+        assert!(has_ended(proc, child.id(), ticks).unwrap());
     }
 }

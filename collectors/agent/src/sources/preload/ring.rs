@@ -4,7 +4,9 @@
 //! then the copy. A run of the copy that was closed meanwhile is then known to be.
 
 use super::cursor::{Cursor, SegmentCursor};
+use super::fields::{claims, is_sane, write_run, Times};
 use super::names::{Names, SCAN_BYTES_MAX};
+use super::paths::PathCache;
 use super::process;
 use crate::clock::{Now, Scale};
 use crate::counters::Counters;
@@ -15,19 +17,17 @@ use std::fs::File;
 use std::mem::{offset_of, size_of};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
-use tracepack::record::{Op, Run, FLAG_FOLDED};
+use tracepack::record::{Op, Run};
 use tracepack::ring::{
     read, run_at, segment_at, slot_at, Header, SegmentHeader, Slot, RING_RUNS, SEGMENTS_MAX, SLOTS,
 };
 
-const RUN_BYTES: usize = size_of::<Run>();
-const SLOT_BYTES: usize = size_of::<Slot>();
+pub(super) const RUN_BYTES: usize = size_of::<Run>();
+pub(super) const SLOT_BYTES: usize = size_of::<Slot>();
 /// Runs read at a time.
 const CHUNK_RUNS: u64 = 128;
 /// Runs read of one ring in one pass: the rest waits, so that one program does not keep the others waiting.
 const PASS_RUNS_MAX: u64 = 1 << 17;
-/// Tries to read a slot that is being written.
-const SLOT_TRIES: u32 = 4;
 /// How long a run waits for its file's name, where another thread is just writing one.
 const NAME_WAIT: Duration = Duration::from_secs(1);
 /// Largest ring file.
@@ -50,40 +50,8 @@ pub struct Context<'a> {
 #[derive(Default)]
 pub struct Buffers {
     runs: Vec<u8>,
-    slots: Vec<u8>,
+    pub(super) slots: Vec<u8>,
     path: Vec<u8>,
-}
-
-/// Paths as JSON, by ring and id; a run's file is most often the last one's. Bounded by its size and ENTRY_BYTES_MAX.
-pub struct PathCache {
-    entries: Vec<(u64, u64, Vec<u8>)>,
-}
-
-impl PathCache {
-    const ENTRIES: usize = 64;
-    const ENTRY_BYTES_MAX: usize = 1024;
-
-    pub fn new() -> PathCache {
-        PathCache {
-            entries: (0..Self::ENTRIES).map(|_| (0, 0, Vec::new())).collect(),
-        }
-    }
-    fn place(ring: u64, id: u64) -> usize {
-        ((id ^ ring).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % Self::ENTRIES
-    }
-    fn get(&self, ring: u64, id: u64) -> Option<&[u8]> {
-        let (r, i, json) = &self.entries[Self::place(ring, id)];
-        (*r == ring && *i == id && !json.is_empty()).then_some(json)
-    }
-    fn put(&mut self, ring: u64, id: u64, path: &[u8]) {
-        let entry = &mut self.entries[Self::place(ring, id)];
-        (entry.0, entry.1) = (ring, id);
-        entry.2.clear();
-        if entry.2.capacity() > Self::ENTRY_BYTES_MAX {
-            entry.2 = Vec::new();
-        }
-        event::string(&mut entry.2, path);
-    }
 }
 
 /// What the header said when it was first read.
@@ -94,6 +62,12 @@ struct Facts {
     /// The fields that all its events share.
     claims: Vec<u8>,
     program: Vec<u8>,
+}
+
+impl Facts {
+    fn scale(&self, now: &Now) -> Option<Scale> {
+        Scale::new(self.clock, self.anchor_ticks, self.anchor_monotonic_ns, now)
+    }
 }
 
 /// Why reading stopped.
@@ -133,7 +107,6 @@ pub struct Ring {
 
 /// Where in the ring a pass is.
 struct PassState {
-    scale: Option<Scale>,
     segments: usize,
     segment: usize,
     runs: u64,
@@ -143,7 +116,6 @@ struct PassState {
 impl PassState {
     fn new() -> PassState {
         PassState {
-            scale: None,
             segments: 0,
             segment: 0,
             runs: 0,
@@ -152,32 +124,10 @@ impl PassState {
     }
 }
 
-fn claims(view: &read::HeaderView, uid: u32, process: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    let program = view.program();
-    let base = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
-    let job =
-        Some(view.job()).filter(|j| !j.is_empty() && j.iter().all(|b| (b' '..=b'~').contains(b)));
-    event::text(&mut out, "layer", Some(b"compute"));
-    event::text(&mut out, "source", Some(b"preload"));
-    event::text(&mut out, "job", job);
-    event::integer(&mut out, "uid", uid.into());
-    event::text(&mut out, "process", Some(process.as_bytes()));
-    match view.rank() {
-        rank @ 0.. => event::integer(&mut out, "rank", rank.into()),
-        _ => event::text(&mut out, "rank", None),
-    }
-    event::text(&mut out, "program", Some(base));
-    out
-}
-
-/// Whether a run can be true: its numbers fit a record and its operation is one.
-fn is_sane(run: &Run) -> bool {
-    let max = i64::MAX as u64;
-    (1..16).contains(&run.op)
-        && run.count > 0
-        && [run.count, run.bytes, run.size].iter().all(|&v| v <= max)
-        && (run.slot as usize) < SLOTS
+/// By how much a counter in the ring grew. No honest one grows as much between two looks: one forged number must not drown
+/// what others count.
+fn claimed(before: u64, now: u64) -> u64 {
+    now.saturating_sub(before).min(u32::MAX.into())
 }
 
 impl Ring {
@@ -227,13 +177,7 @@ impl Ring {
             });
         }
         let facts = self.facts.as_ref().ok_or("it has no header")?;
-        let scale = Scale::new(
-            facts.clock,
-            facts.anchor_ticks,
-            facts.anchor_monotonic_ns,
-            &c.now,
-        );
-        self.pass.scale = Some(scale.ok_or("its clock is unknown")?);
+        facts.scale(&c.now).ok_or("its clock is unknown")?;
         self.pass.segments = (view.segments() as usize).min(SEGMENTS_MAX);
         for (now, seen, counter) in [
             (
@@ -248,7 +192,7 @@ impl Ring {
             ),
         ] {
             if now != *seen {
-                counter.add(now.saturating_sub(*seen));
+                counter.add(claimed(*seen, now));
                 *seen = now;
                 self.dirty = true;
             }
@@ -258,7 +202,8 @@ impl Ring {
 
     /// Reads on, after `begin`.
     pub fn read(&mut self, c: &mut Context, batch: &mut Batch) -> Flow {
-        let Some(scale) = self.pass.scale else {
+        // Anew at each call: the one before may have waited long for the spool.
+        let Some(scale) = self.facts.as_ref().and_then(|f| f.scale(&c.now)) else {
             return Flow::Done;
         };
         if !self.cursor.started && !self.emit_start(c, batch) {
@@ -316,7 +261,7 @@ impl Ring {
     }
 
     /// Says once in a while that the ring holds nonsense.
-    fn bad(&self, c: &Context, what: &str) {
+    pub(super) fn bad(&self, c: &Context, what: &str) {
         c.counters.bad_runs.add(1);
         warn!(
             "bad ring",
@@ -363,7 +308,7 @@ impl Ring {
         self.find_position(index, head, tail, c);
         let seen = &mut self.cursor.segments[index];
         if folded != seen.folded {
-            c.counters.folded.add(folded.saturating_sub(seen.folded));
+            c.counters.folded.add(claimed(seen.folded, folded));
             seen.folded = folded;
             self.dirty = true;
         }
@@ -392,7 +337,7 @@ impl Ring {
         }
         if position < oldest {
             self.bad(c, "runs were overwritten before they were read");
-            c.counters.lost_runs.add(oldest - position);
+            c.counters.lost_runs.add(claimed(position, oldest));
             position = oldest;
         }
         let seen = &mut self.cursor.segments[index];
@@ -478,120 +423,8 @@ impl Ring {
         Flow::Done
     }
 
-    /// Ships what is new in the copy of the slots and old enough.
-    fn read_slots(
-        &mut self,
-        index: usize,
-        closed: &[u32; SLOTS],
-        scale: &Scale,
-        c: &mut Context,
-        batch: &mut Batch,
-    ) -> Flow {
-        let window = scale.ticks_of_ms(c.window_ms);
-        let mut names_fresh = false;
-        for (slot, &closed) in closed.iter().enumerate() {
-            let bytes = &c.buffers.slots[slot * SLOT_BYTES..(slot + 1) * SLOT_BYTES];
-            let Some((sequence, run)) = read::slot(bytes) else {
-                continue;
-            };
-            let seen = &self.cursor.segments[index];
-            if run.count == 0 {
-                continue;
-            }
-            let known = seen
-                .shipped
-                .iter()
-                .find(|s| s.slot as usize == slot && s.generation == run.generation);
-            let since = known.map_or(run.start, |s| s.end);
-            if known.is_some_and(|s| s.count == run.count) && sequence & 1 == 0 {
-                continue;
-            }
-            let run = if self.dead {
-                self.final_run(index, slot, sequence, run)
-            } else if c.ship_open || scale.age_ticks(since) > window {
-                self.steady_run(index, slot, c)
-            } else {
-                None
-            };
-            let Some(run) = run else { continue };
-            // Closed, and read above; or its thread is just about to begin the slot's next run.
-            let seen = &self.cursor.segments[index];
-            let was_closed = closed != 0 && (closed.wrapping_sub(run.generation) as i32) >= 0;
-            if was_closed
-                || (seen.last_slot as usize == slot && seen.last_generation == run.generation)
-            {
-                continue;
-            }
-            if run.slot as usize != slot || !is_sane(&run) {
-                self.bad(c, "an open run makes no sense");
-                continue;
-            }
-            match seen.rest(&run) {
-                Ok(Some(rest)) => match self.emit(&rest, &mut names_fresh, scale, c, batch) {
-                    Flow::Done => {}
-                    other => return other,
-                },
-                Ok(None) => continue,
-                Err(()) => {
-                    self.bad(c, "an open run has shrunk");
-                    continue;
-                }
-            }
-            self.cursor.segments[index].ship(&run);
-            self.dirty = true;
-        }
-        Flow::Done
-    }
-
-    /// The run in a slot of a living process, if it stands still between two reads. It is the copy's run or a later state of
-    /// it: a slot that meanwhile began its next run is left alone, since what closed is not read yet.
-    fn steady_run(&self, index: usize, slot: usize, c: &Context) -> Option<Run> {
-        let copy = &c.buffers.slots[slot * SLOT_BYTES..(slot + 1) * SLOT_BYTES];
-        let (_, before) = read::slot(copy)?;
-        let at = (segment_at(index) + slot_at(slot)) as u64;
-        let file = self.file.as_ref()?;
-        let (mut first, mut second) = ([0u8; SLOT_BYTES], [0u8; SLOT_BYTES]);
-        for _ in 0..SLOT_TRIES {
-            file.read_exact_at(&mut first, at).ok()?;
-            file.read_exact_at(&mut second, at).ok()?;
-            let (sequence, run) = read::slot(&second)?;
-            if sequence & 1 == 0 && first == second {
-                return (run.generation == before.generation).then_some(run);
-            }
-        }
-        None
-    }
-
-    /// The run in a slot of an ended process, which may have been killed while it wrote.
-    fn final_run(&self, index: usize, slot: usize, sequence: u32, run: Run) -> Option<Run> {
-        if sequence & 1 == 0 {
-            return Some(run);
-        }
-        // Killed while it replaced a run that it had pushed: parts of that one may stand here still.
-        let seen = &self.cursor.segments[index];
-        if seen.position > 0 && seen.last_slot as usize == slot {
-            let mut bytes = [0u8; RUN_BYTES];
-            let at = (segment_at(index) + run_at(seen.position - 1)) as u64;
-            self.file.as_ref()?.read_exact_at(&mut bytes, at).ok()?;
-            let pushed = read::run(&bytes)?;
-            if run.start == pushed.start {
-                return None;
-            }
-        }
-        let exact = run.flags & FLAG_FOLDED == 0;
-        Some(if exact {
-            Run {
-                bytes: run.count.saturating_mul(run.size),
-                slot: slot as u32,
-                ..run
-            }
-        } else {
-            run
-        })
-    }
-
     /// Writes a run to the batch.
-    fn emit(
+    pub(super) fn emit(
         &mut self,
         run: &Run,
         names_fresh: &mut bool,
@@ -694,41 +527,6 @@ impl Ring {
             }
         }
     }
-}
-
-struct Times {
-    start: i64,
-    end: i64,
-    busy: i64,
-    slow: i64,
-}
-
-fn write_run(out: &mut Vec<u8>, claims: &[u8], run: &Run, path: Option<&[u8]>, times: &Times) {
-    let whole = |v: u64| v.min(i64::MAX as u64) as i64;
-    out.extend_from_slice(claims);
-    event::text(out, "op", Some(Op::name(run.op).unwrap_or("").as_bytes()));
-    event::name(out, "file");
-    out.extend_from_slice(path.unwrap_or(b"null"));
-    event::name(out, "file_id");
-    if run.file == 0 {
-        out.extend_from_slice(b"null");
-    } else {
-        out.push(b'"');
-        event::hex(out, run.file);
-        out.push(b'"');
-    }
-    event::integer(out, "handle", run.handle.into());
-    event::integer(out, "offset", whole(run.offset));
-    event::integer(out, "stride", run.stride);
-    event::integer(out, "size", whole(run.size));
-    event::integer(out, "count", whole(run.count));
-    event::integer(out, "bytes", whole(run.bytes));
-    event::integer(out, "start", times.start);
-    event::integer(out, "end", times.end);
-    event::integer(out, "busy_ns", times.busy);
-    event::integer(out, "slow_ns", times.slow);
-    event::integer(out, "errno", run.errno.into());
-    event::integer(out, "flags", run.flags.into());
 }
 
 #[cfg(test)]

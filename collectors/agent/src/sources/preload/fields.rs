@@ -1,0 +1,71 @@
+//! The fields of a `run` event.
+
+use crate::event;
+use tracepack::record::{Op, Run};
+use tracepack::ring::{read, SLOTS};
+
+/// The fields that all runs of a process share.
+pub fn claims(view: &read::HeaderView, uid: u32, process: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let program = view.program();
+    let base = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
+    let job =
+        Some(view.job()).filter(|j| !j.is_empty() && j.iter().all(|b| (b' '..=b'~').contains(b)));
+    event::text(&mut out, "layer", Some(b"compute"));
+    event::text(&mut out, "source", Some(b"preload"));
+    event::text(&mut out, "job", job);
+    event::integer(&mut out, "uid", uid.into());
+    event::text(&mut out, "process", Some(process.as_bytes()));
+    match view.rank() {
+        rank @ 0.. => event::integer(&mut out, "rank", rank.into()),
+        _ => event::text(&mut out, "rank", None),
+    }
+    event::text(&mut out, "program", Some(base));
+    out
+}
+
+/// Whether a run can be true: its numbers fit a record and its operation is one.
+pub fn is_sane(run: &Run) -> bool {
+    let max = i64::MAX as u64;
+    (1..16).contains(&run.op)
+        && run.count > 0
+        && [run.count, run.bytes, run.size].iter().all(|&v| v <= max)
+        && (run.slot as usize) < SLOTS
+}
+
+/// A run's times: UTC and spans, ns.
+pub struct Times {
+    pub start: i64,
+    pub end: i64,
+    pub busy: i64,
+    pub slow: i64,
+}
+
+/// Writes the fields of a `run` event; `path`: as JSON.
+pub fn write_run(out: &mut Vec<u8>, claims: &[u8], run: &Run, path: Option<&[u8]>, times: &Times) {
+    let whole = |v: u64| v.min(i64::MAX as u64) as i64;
+    out.extend_from_slice(claims);
+    event::text(out, "op", Some(Op::name(run.op).unwrap_or("").as_bytes()));
+    event::name(out, "file");
+    out.extend_from_slice(path.unwrap_or(b"null"));
+    event::name(out, "file_id");
+    if run.file == 0 {
+        out.extend_from_slice(b"null");
+    } else {
+        out.push(b'"');
+        event::hex(out, run.file);
+        out.push(b'"');
+    }
+    event::integer(out, "handle", run.handle.into());
+    event::integer(out, "offset", whole(run.offset));
+    event::integer(out, "stride", run.stride);
+    event::integer(out, "size", whole(run.size));
+    event::integer(out, "count", whole(run.count));
+    event::integer(out, "bytes", whole(run.bytes));
+    event::integer(out, "start", times.start);
+    event::integer(out, "end", times.end);
+    event::integer(out, "busy_ns", times.busy);
+    event::integer(out, "slow_ns", times.slow);
+    event::integer(out, "errno", run.errno.into());
+    event::integer(out, "flags", run.flags.into());
+}

@@ -1,0 +1,126 @@
+//! The open runs of a segment: what stands in its slots.
+
+use super::fields::is_sane;
+use super::ring::{Context, Flow, Ring, RUN_BYTES, SLOT_BYTES};
+use crate::clock::Scale;
+use crate::ship::batch::Batch;
+use std::os::unix::fs::FileExt;
+use tracepack::record::{Run, FLAG_FOLDED};
+use tracepack::ring::{read, run_at, segment_at, slot_at, SLOTS};
+
+/// Tries to read a slot that is being written.
+const SLOT_TRIES: u32 = 4;
+
+impl Ring {
+    /// Ships what is new in the copy of the slots and old enough.
+    pub(super) fn read_slots(
+        &mut self,
+        index: usize,
+        closed: &[u32; SLOTS],
+        scale: &Scale,
+        c: &mut Context,
+        batch: &mut Batch,
+    ) -> Flow {
+        let window = scale.ticks_of_ms(c.window_ms);
+        let mut names_fresh = false;
+        for (slot, &closed) in closed.iter().enumerate() {
+            let bytes = &c.buffers.slots[slot * SLOT_BYTES..(slot + 1) * SLOT_BYTES];
+            let Some((sequence, run)) = read::slot(bytes) else {
+                continue;
+            };
+            let seen = &self.cursor.segments[index];
+            if run.count == 0 {
+                continue;
+            }
+            let known = seen
+                .shipped
+                .iter()
+                .find(|s| s.slot as usize == slot && s.generation == run.generation);
+            let since = known.map_or(run.start, |s| s.end);
+            if known.is_some_and(|s| s.count == run.count) && sequence & 1 == 0 {
+                continue;
+            }
+            let run = if self.dead {
+                self.final_run(index, slot, sequence, run)
+            } else if c.ship_open || scale.age_ticks(since) > window {
+                self.steady_run(index, slot, c)
+            } else {
+                None
+            };
+            let Some(run) = run else { continue };
+            // Closed, and read above; or its thread is just about to begin the slot's next run.
+            let seen = &self.cursor.segments[index];
+            let was_closed = closed != 0 && (closed.wrapping_sub(run.generation) as i32) >= 0;
+            if was_closed
+                || (seen.last_slot as usize == slot && seen.last_generation == run.generation)
+            {
+                continue;
+            }
+            if run.slot as usize != slot || !is_sane(&run) {
+                self.bad(c, "an open run makes no sense");
+                continue;
+            }
+            match seen.rest(&run) {
+                Ok(Some(rest)) => match self.emit(&rest, &mut names_fresh, scale, c, batch) {
+                    Flow::Done => {}
+                    other => return other,
+                },
+                Ok(None) => continue,
+                Err(()) => {
+                    self.bad(c, "an open run has shrunk");
+                    continue;
+                }
+            }
+            self.cursor.segments[index].ship(&run);
+            self.dirty = true;
+        }
+        Flow::Done
+    }
+
+    /// The run in a slot of a living process, if it stands still between two reads. It is the copy's run or a later state of
+    /// it: a slot that meanwhile began its next run is left alone, since what closed is not read yet.
+    fn steady_run(&self, index: usize, slot: usize, c: &Context) -> Option<Run> {
+        let copy = &c.buffers.slots[slot * SLOT_BYTES..(slot + 1) * SLOT_BYTES];
+        let (_, before) = read::slot(copy)?;
+        let at = (segment_at(index) + slot_at(slot)) as u64;
+        let file = self.file.as_ref()?;
+        let (mut first, mut second) = ([0u8; SLOT_BYTES], [0u8; SLOT_BYTES]);
+        for _ in 0..SLOT_TRIES {
+            file.read_exact_at(&mut first, at).ok()?;
+            file.read_exact_at(&mut second, at).ok()?;
+            let (sequence, run) = read::slot(&second)?;
+            if sequence & 1 == 0 && first == second {
+                return (run.generation == before.generation).then_some(run);
+            }
+        }
+        None
+    }
+
+    /// The run in a slot of an ended process, which may have been killed while it wrote.
+    fn final_run(&self, index: usize, slot: usize, sequence: u32, run: Run) -> Option<Run> {
+        if sequence & 1 == 0 {
+            return Some(run);
+        }
+        // Killed while it replaced a run that it had pushed: parts of that one may stand here still.
+        let seen = &self.cursor.segments[index];
+        if seen.position > 0 && seen.last_slot as usize == slot {
+            let mut bytes = [0u8; RUN_BYTES];
+            let at = (segment_at(index) + run_at(seen.position - 1)) as u64;
+            self.file.as_ref()?.read_exact_at(&mut bytes, at).ok()?;
+            let pushed = read::run(&bytes)?;
+            if run.start == pushed.start {
+                return None;
+            }
+        }
+        let exact = run.flags & FLAG_FOLDED == 0;
+        Some(if exact {
+            Run {
+                bytes: run.count.saturating_mul(run.size),
+                slot: slot as u32,
+                ..run
+            }
+        } else {
+            run
+        })
+    }
+}
