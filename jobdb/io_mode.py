@@ -18,7 +18,8 @@ def io_modes(
     Returns "N-N", "N-M", "N-1", "1-1" or None (no bytes, or several processes of which no file is known) for each phase.
 
     A file counts from 1 % of the largest file's bytes; an I/O process from 1 % of the busiest one's; k is the number of I/O processes,
-    and a file's users are the I/O processes that moved bytes to or from it. "The bytes" are those of the files that count.
+    and a file's users are the I/O processes that moved bytes to or from it, or, where none did, all processes that did.
+    "The bytes" are those of the files that count.
     k = 1: 1-1. Files with one user hold at least 95 %: N-N where k ≥ 0.9 N, else N-M. Files with at least 0.9 k users hold
     at least 95 %: N-1. Else N-M. All in whole numbers, so that a bound is met exactly.
 
@@ -38,10 +39,11 @@ def io_modes(
     file_bytes = sums(run_file, size_bytes[known], len(file_phase))
     (user_pp, user_file), _ = group((pp[known], len(pp_phase)), (run_file, max(len(file_phase), 1)))
     users = np.bincount(user_file[is_io[user_pp]], minlength=len(file_phase))
+    minor_users = np.bincount(user_file[~is_io[user_pp]], minlength=len(file_phase))
     counts = file_bytes >= _share(highest(file_phase, file_bytes, n_phases))[file_phase]
 
     total = sums(file_phase[counts], file_bytes[counts], n_phases)
-    alone = counts & (users == 1)
+    alone = counts & ((users == 1) | ((users == 0) & (minor_users == 1)))
     shared = counts & (10 * users >= 9 * k[file_phase])
     enough = total - total // 20  # 95 %, rounded up
     alone_enough = sums(file_phase[alone], file_bytes[alone], n_phases) >= enough

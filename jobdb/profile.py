@@ -31,7 +31,8 @@ class Profile:
     runtime_s: launch to end; while the job runs, to its last operation. metadata_ops: open, close, stat, access, unlink, rename, mkdir,
     rmdir, readdir, link, truncate, sync; mdops_avg: those inside phases ÷ phase time. bandwidth_avg_*: a direction's bytes ÷ the
     summed time from its first call's start to its last call's end in each phase; 0 where that time is 0. bandwidth_peak_*: the highest
-    second of the clock, a run's bytes spread evenly over its time. iops_avg: reads and writes ÷ phase time. io_mode_*: "N-N", "N-M", "N-1",
+    second of the clock, a run's bytes spread evenly over its time. iops_avg: reads and writes ÷ the time from each phase's first of them to
+    its last. io_mode_*: "N-N", "N-M", "N-1",
     "1-1" or None, see `io_mode`. files: distinct files with a read or write. mapped_bytes: length of memory mappings, whose use is not seen.
     folded_ops: operations whose sizes and times are means. io_nodes: nodes with a read or write. slowest_op: {op, seconds, file} or None.
     phase_list: at most 1000, those with most bytes, in order of time. operations, request_sizes: one entry a kind or power of two
@@ -83,9 +84,9 @@ def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
         runs = read_runs(runs, uid=job.uid)
     phases = np.asarray(phases, dtype=np.int64).reshape(-1, 2)
     phase = phase_of(runs, phases)
-    n = n_processes(runs)
+    used, moving = n_processes(runs)
     reads, writes, metadata = runs.mask("read"), runs.mask("write"), runs.mask(*METADATA_OPS)
-    read, write = (_direction(runs, which, phase, len(phases), n) for which in (reads, writes))
+    read, write, both = (_direction(runs, which, phase, len(phases), moving) for which in (reads, writes, reads | writes))
     phase_s = float((phases[:, 1] - phases[:, 0]).sum(dtype=np.float64)) / 1e9
     metadata_inside = metadata & (phase >= 0)
     metadata_by_phase = sums(phase[metadata_inside], runs.count[metadata_inside], len(phases))
@@ -98,7 +99,7 @@ def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
         job_id=job.key,
         program=job.program,
         nodes=len({*job.node_names, *runs.nodes}),
-        processes=n,
+        processes=used,
         io_processes=int((moved_by_process >= -(-busiest // 100)).sum()) if busiest else 0,
         runtime_s=job.runtime_s(now_ns=int(runs.end_ns.max(initial=job.start_ns))),
         read_bytes=read.bytes,
@@ -111,7 +112,7 @@ def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
         bandwidth_avg_write=_ratio(write.bytes, write.seconds),
         bandwidth_peak_read=read.peak,
         bandwidth_peak_write=write.peak,
-        iops_avg=_ratio(read.ops + write.ops, phase_s),
+        iops_avg=_ratio(both.ops, both.seconds),
         io_mode_read=job_mode(read.modes, read.phase_bytes),
         io_mode_write=job_mode(write.modes, write.phase_bytes),
         files=int((counts(runs.file[moved & (runs.file >= 0)], len(runs.paths)) > 0).sum()),
@@ -136,14 +137,32 @@ def phase_of(runs: Runs, phases: np.ndarray) -> np.ndarray:
     return np.where((number < len(phases)) & (phases[place, 0] <= runs.end_ns), place, -1)
 
 
-def n_processes(runs: Runs) -> int:
-    """N: each rank counts one, or as many as its processes with an operation; without ranks, the processes with an operation."""
-    active = counts(runs.process[~runs.failed], len(runs.process_keys)) > 0
+# Operations that use a file rather than look at a name; on directories they do not count.
+FILE_OPS = ("read", "write", "open", "close", "truncate", "sync", "mmap")
+DATA_OPS = ("read", "write", "mmap")
+
+
+def n_processes(runs: Runs) -> tuple[int, int]:
+    """N, and N as the I/O mode takes it.
+
+    Each rank counts one, or as many as its processes that used a file (`FILE_OPS`, not on directories); without ranks, the processes that
+    used a file, or where there are none those with any operation. DESIGN's N has "an operation on a watched file"; the shell or launcher
+    around a program looks at its directory, opens a file for redirection, and is yet no part of the program's pattern: so without ranks
+    the I/O mode takes those that read, wrote or mapped.
+    """
+    def having(which: np.ndarray) -> np.ndarray:
+        return counts(runs.process[which], len(runs.process_keys)) > 0
+
+    active = having(runs.mask(*FILE_OPS) & ~runs.directory)
     by_rank: dict[int, int] = {}
     for rank, is_active in zip(runs.ranks, active.tolist(), strict=True):
         if rank is not None:
             by_rank[rank] = by_rank.get(rank, 0) + is_active
-    return sum(max(1, number) for number in by_rank.values()) if by_rank else int(active.sum())
+    if by_rank:
+        n = sum(max(1, number) for number in by_rank.values())
+        return n, n
+    n = int(active.sum()) or int(having(~runs.failed).sum())
+    return n, int(having(runs.mask(*DATA_OPS)).sum())
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ COLUMNS = (
     "start", "end", "busy_ns", "slow_ns", "errno", "flags",
 )  # fmt: skip
 FLAG_FOLDED = 1
+FLAG_DIRECTORY = 32
 LARGEST = 2**62
 LATEST_NS = 9_200_000_000 * 10**9  # in 2261; whole seconds after it still fit 64 bits
 UNKNOWN_FILE = -1
@@ -26,6 +27,7 @@ class Runs:
     op: number in `op_names`. process: number in `process_keys`. file: number in `paths`, or -1 where unknown.
     start_ns ≤ end_ns, ns since the epoch. count, bytes, size (bytes of one operation), busy_ns, slow_ns (slowest operation): ≥ 0.
     failed: the calls did not succeed; they count as errors and nowhere else. folded: sums are exact, `size` is the largest.
+    directory: the operation was on a directory.
 
     op_names: list of names. process_keys: list of (node, process). programs, ranks: one a process; rank None where it has none;
     the program is the one it ran last. paths: Arrow strings, null where only the id is known; file_ids: hex strings, null likewise.
@@ -44,6 +46,7 @@ class Runs:
     slow_ns: np.ndarray
     failed: np.ndarray
     folded: np.ndarray
+    directory: np.ndarray
     op_names: list[str]
     process_keys: list[tuple[str, str]]
     programs: list[str]
@@ -107,6 +110,7 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
         slow_ns=integers(table["slow_ns"]),
         failed=integers(table["errno"], least=None) != 0,
         folded=(flags & FLAG_FOLDED) != 0,
+        directory=(flags & FLAG_DIRECTORY) != 0,
         op_names=op_names,
         process_keys=process_keys,
         programs=programs,

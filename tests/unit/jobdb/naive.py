@@ -58,14 +58,18 @@ def in_phase(row, phases):
 
 
 def n_processes(rows):
-    active = {row["p"] for row in calls(rows)}
+    """(N, N for the I/O mode)."""
+    on_files = ("read", "write", "open", "close", "truncate", "sync", "mmap")
+    active = {row["p"] for row in calls(rows) if row["op"] in on_files and not row["flags"] & 32}
     rank_of = {}
     for row in rows:
         if row["rank"] is not None:
             rank_of[row["p"]] = min(row["rank"], rank_of.get(row["p"], row["rank"]))
     if not rank_of:
-        return len(active)
-    return sum(max(1, len([p for p in active if rank_of.get(p) == rank])) for rank in set(rank_of.values()))
+        moving = {row["p"] for row in calls(rows) if row["op"] in ("read", "write", "mmap")}
+        return len(active) or len({row["p"] for row in calls(rows)}), len(moving)
+    n = sum(max(1, len([p for p in active if rank_of.get(p) == rank])) for rank in set(rank_of.values()))
+    return n, n
 
 
 def io_mode(rows, n):
@@ -81,10 +85,12 @@ def io_mode(rows, n):
     files = {f: size for f, size in file_bytes.items() if 100 * size >= max(file_bytes.values())}
     if not files:
         return None
-    users = {f: {row["p"] for row in rows if row["f"] == f} & io for f in files}
+    everyone = {f: {row["p"] for row in rows if row["f"] == f} for f in files}
+    users = {f: everyone[f] & io or everyone[f] for f in files}
+    shared_by = {f: everyone[f] & io for f in files}
     if 100 * sum(files[f] for f in files if len(users[f]) == 1) >= 95 * sum(files.values()):
         return "N-N" if 10 * len(io) >= 9 * n else "N-M"
-    if 100 * sum(files[f] for f in files if 10 * len(users[f]) >= 9 * len(io)) >= 95 * sum(files.values()):
+    if 100 * sum(files[f] for f in files if 10 * len(shared_by[f]) >= 9 * len(io)) >= 95 * sum(files.values()):
         return "N-1"
     return "N-M"
 
@@ -131,10 +137,16 @@ def direction(rows, phases, n):
     return ratio(total(rows, "bytes"), lengths), peak(rows), best
 
 
+def span(rows, phases):
+    """From the first to the last of the rows, summed over phases."""
+    inside = [[row for row in rows if in_phase(row, phases) == number] for number in range(len(phases))]
+    return sum(max(row["end"] for row in part) - min(row["start"] for row in part) for part in inside if part)
+
+
 def profile(rows, phases, job):
     rows = clean(rows, job.uid)
     good = calls(rows)
-    n = n_processes(rows)
+    used, n = n_processes(rows)
     reads, writes = ([row for row in good if row["op"] == op] for op in ("read", "write"))
     metadata = [row for row in good if row["op"] in METADATA_OPS]
     phase_ns = sum(end - start for start, end in phases)
@@ -147,7 +159,7 @@ def profile(rows, phases, job):
         "job_id": job.key,
         "program": job.program,
         "nodes": len({row["node"] for row in rows} | set(job.node_names)),
-        "processes": n,
+        "processes": used,
         "io_processes": len([p for p in moved if moved[p] > 0 and 100 * moved[p] >= max(moved.values())]),
         "runtime_s": max((latest if job.end_ns is None else job.end_ns) - job.start_ns, 0) / 1e9,
         "read_bytes": total(reads, "bytes"),
@@ -160,7 +172,7 @@ def profile(rows, phases, job):
         "bandwidth_avg_write": avg_write,
         "bandwidth_peak_read": peak_read,
         "bandwidth_peak_write": peak_write,
-        "iops_avg": ratio(total(reads + writes, "count"), phase_ns),
+        "iops_avg": ratio(total(reads + writes, "count"), span(reads + writes, phases)),
         "io_mode_read": mode_read,
         "io_mode_write": mode_write,
         "files": len({row["f"] for row in reads + writes} - {None}),

@@ -117,6 +117,27 @@ def test_io_mode_bounds_are_met_exactly():
     assert mode(0, n_writers=8, n=10) == "N-M"
 
 
+@pytest.mark.parametrize(("size", "mode"), [(100, "N-M"), (98, "N-N")])
+def test_a_file_counts_from_one_percent_of_the_largest(size, mode):
+    own = [row("write", bytes=10_000, rank=r, process=f"{r}.1", file=f"/own{r}") for r in range(2)]
+    shared = [row("write", bytes=size // 2, rank=r, process=f"{r}.1", file=f"/shared{i}") for r in range(2) for i in range(20)]
+    assert compute(own + shared).io_mode_write == mode
+
+
+@pytest.mark.parametrize(("size", "mode", "io_processes"), [(100, "N-N", 2), (99, "1-1", 1)])
+def test_a_process_does_io_from_one_percent_of_the_busiest(size, mode, io_processes):
+    p = compute([row("write", bytes=b, rank=r, process=f"{r}.1", file=f"/own{r}") for r, b in enumerate((10_000, size))])
+    assert (p.io_mode_write, p.io_processes) == (mode, io_processes)
+
+
+@pytest.mark.parametrize(("users", "mode"), [(1, "N-N"), (2, "N-M")])
+def test_a_file_that_one_minor_process_alone_uses_is_its_own(users, mode):
+    """Files as large as any, but of processes too small to count as I/O processes."""
+    main = [row("write", bytes=5000, rank=r, process=f"{r}.1", file=f"/own{r}-{i}") for r in range(2) for i in range(200)]
+    minor = [row("write", bytes=5000 // users, process=f"{100 + i}.{u}", file=f"/minor{i}") for i in range(40) for u in range(users)]
+    assert compute(main + minor).io_mode_write == mode
+
+
 def test_job_mode_is_the_one_with_most_bytes():
     shared = [row("write", T0, bytes=300, process=p, file="/one") for p in ("1.1", "2.1")]
     own = [row("write", T0 + 20 * S, bytes=200, process=p, file=f"/{p}") for p in ("1.1", "2.1")]
