@@ -32,8 +32,7 @@ class Profile:
     rmdir, readdir, link, truncate, sync; mdops_avg: those inside phases ÷ phase time. bandwidth_avg_*: a direction's bytes ÷ the
     summed time from its first call's start to its last call's end in each phase; 0 where that time is 0. bandwidth_peak_*: the highest
     second of the clock, a run's bytes spread evenly over its time. iops_avg: reads and writes ÷ the time from each phase's first of them to
-    its last. io_mode_*: "N-N", "N-M", "N-1",
-    "1-1" or None, see `io_mode`. files: distinct files with a read or write. mapped_bytes: length of memory mappings, whose use is not seen.
+    its last. io_mode_*: "N-N", "N-M", "N-1", "1-1" or None, see `io_mode`. files: distinct files with a read or write. mapped_bytes: length of memory mappings, whose use is not seen.
     folded_ops: operations whose sizes and times are means. io_nodes: nodes with a read or write. slowest_op: {op, seconds, file} or None.
     phase_list: at most 1000, those with most bytes, in order of time. operations, request_sizes: one entry a kind or power of two
     (from ≤ size ≤ to; 0 for itself).
@@ -84,9 +83,9 @@ def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
         runs = read_runs(runs, uid=job.uid)
     phases = np.asarray(phases, dtype=np.int64).reshape(-1, 2)
     phase = phase_of(runs, phases)
-    used, moving = n_processes(runs)
+    n, n_in_pattern = n_processes(runs)
     reads, writes, metadata = runs.mask("read"), runs.mask("write"), runs.mask(*METADATA_OPS)
-    read, write, both = (_direction(runs, which, phase, len(phases), moving) for which in (reads, writes, reads | writes))
+    read, write, both = (_direction(runs, which, phase, len(phases), n_in_pattern) for which in (reads, writes, reads | writes))
     phase_s = float((phases[:, 1] - phases[:, 0]).sum(dtype=np.float64)) / 1e9
     metadata_inside = metadata & (phase >= 0)
     metadata_by_phase = sums(phase[metadata_inside], runs.count[metadata_inside], len(phases))
@@ -99,7 +98,7 @@ def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
         job_id=job.key,
         program=job.program,
         nodes=len({*job.node_names, *runs.nodes}),
-        processes=used,
+        processes=n,
         io_processes=int((moved_by_process >= -(-busiest // 100)).sum()) if busiest else 0,
         runtime_s=job.runtime_s(now_ns=int(runs.end_ns.max(initial=job.start_ns))),
         read_bytes=read.bytes,
@@ -137,32 +136,46 @@ def phase_of(runs: Runs, phases: np.ndarray) -> np.ndarray:
     return np.where((number < len(phases)) & (phases[place, 0] <= runs.end_ns), place, -1)
 
 
-# Operations that use a file rather than look at a name; on directories they do not count.
-FILE_OPS = ("read", "write", "open", "close", "truncate", "sync", "mmap")
-DATA_OPS = ("read", "write", "mmap")
-
-
 def n_processes(runs: Runs) -> tuple[int, int]:
     """N, and N as the I/O mode takes it.
 
-    Each rank counts one, or as many as its processes that used a file (`FILE_OPS`, not on directories); without ranks, the processes that
-    used a file, or where there are none those with any operation. DESIGN's N has "an operation on a watched file"; the shell or launcher
-    around a program looks at its directory, opens a file for redirection, and is yet no part of the program's pattern: so without ranks
-    the I/O mode takes those that read, wrote or mapped.
+    N: the processes with a rank, else those with an operation on a watched file; where there is none such, those with any operation. A rank
+    whose processes (a shell and what it started) share its number counts one, or as many as used a file.
+    The I/O mode leaves out launchers: processes that moved nothing and from which processes that did descend, as the
+    parent that forks the workers. They are no part of the program's pattern.
+    Source: DESIGN "Process"; leaving out launchers is our own.
     """
-    def having(which: np.ndarray) -> np.ndarray:
-        return counts(runs.process[which], len(runs.process_keys)) > 0
+    active = _having(runs, ~runs.failed & ~runs.directory)
+    if not active.any():
+        active = _having(runs, ~runs.failed)
+    return _by_rank(runs, active), _by_rank(runs, active & ~_launchers(runs))
 
-    active = having(runs.mask(*FILE_OPS) & ~runs.directory)
-    by_rank: dict[int, int] = {}
-    for rank, is_active in zip(runs.ranks, active.tolist(), strict=True):
+
+def _having(runs: Runs, which: np.ndarray) -> np.ndarray:
+    """Per process: has it one of these runs?"""
+    return counts(runs.process[which], len(runs.process_keys)) > 0
+
+
+def _by_rank(runs: Runs, members: np.ndarray) -> int:
+    number_of: dict[int, int] = {}
+    for rank, is_member in zip(runs.ranks, members.tolist(), strict=True):
         if rank is not None:
-            by_rank[rank] = by_rank.get(rank, 0) + is_active
-    if by_rank:
-        n = sum(max(1, number) for number in by_rank.values())
-        return n, n
-    n = int(active.sum()) or int(having(~runs.failed).sum())
-    return n, int(having(runs.mask(*DATA_OPS)).sum())
+            number_of[rank] = number_of.get(rank, 0) + is_member
+    return sum(max(1, number) for number in number_of.values()) if number_of else int(members.sum())
+
+
+def _launchers(runs: Runs) -> np.ndarray:
+    """Per process: moved nothing itself, but a descendant on its node did."""
+    moving = _having(runs, runs.mask("read", "write", "mmap"))
+    pids = [(node, process.partition(".")[0]) for node, process in runs.process_keys]
+    parent_of = {pid: (pid[0], str(parent)) for pid, parent in zip(pids, runs.parents, strict=True) if parent is not None}
+    above: set[tuple[str, str]] = set()
+    for number in np.flatnonzero(moving).tolist():
+        pid = parent_of.get(pids[number])
+        while pid is not None and pid not in above:
+            above.add(pid)
+            pid = parent_of.get(pid)
+    return ~moving & np.array([pid in above for pid in pids], dtype=bool)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from .grouping import compact
 
 METADATA_OPS = ("open", "close", "stat", "access", "unlink", "rename", "mkdir", "rmdir", "readdir", "link", "truncate", "sync")
 COLUMNS = (
-    "node", "process", "rank", "program", "uid", "op", "file", "file_id", "size", "count", "bytes",
+    "node", "process", "parent", "rank", "program", "uid", "op", "file", "file_id", "size", "count", "bytes",
     "start", "end", "busy_ns", "slow_ns", "errno", "flags",
 )  # fmt: skip
 FLAG_FOLDED = 1
@@ -29,8 +29,8 @@ class Runs:
     failed: the calls did not succeed; they count as errors and nowhere else. folded: sums are exact, `size` is the largest.
     directory: the operation was on a directory.
 
-    op_names: list of names. process_keys: list of (node, process). programs, ranks: one a process; rank None where it has none;
-    the program is the one it ran last. paths: Arrow strings, null where only the id is known; file_ids: hex strings, null likewise.
+    op_names: list of names. process_keys: list of (node, process). programs, parents, ranks: one a process; the program is
+    the one it ran last; parent: the parent's pid, None where not known; rank None where it has none. paths: Arrow strings, null where only the id is known; file_ids: hex strings, null likewise.
     nodes: every node that a run or notice came from.
     """
 
@@ -50,6 +50,7 @@ class Runs:
     op_names: list[str]
     process_keys: list[tuple[str, str]]
     programs: list[str]
+    parents: list[int | None]
     ranks: list[int | None]
     paths: pa.Array
     file_ids: pa.Array
@@ -92,7 +93,8 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
     op, op_names = encode(table["op"])
     is_run = np.array([name != "start" for name in op_names] or [False])[op]
     start_all_ns = np.minimum(integers(table["start"]), LATEST_NS)
-    programs, ranks = _programs_and_ranks(table, process, len(process_keys), start_all_ns, is_run)
+    programs = _programs(table, process, len(process_keys), start_all_ns)
+    parents, ranks = (_one_a_process(table[name], process, len(process_keys)) for name in ("parent", "rank"))
     if not is_run.all():
         table, op, process, start_all_ns = table.filter(pa.array(is_run)), op[is_run], process[is_run], start_all_ns[is_run]
     file, paths, file_ids = _files(table)
@@ -114,6 +116,7 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
         op_names=op_names,
         process_keys=process_keys,
         programs=programs,
+        parents=parents,
         ranks=ranks,
         paths=paths,
         file_ids=file_ids,
@@ -165,16 +168,16 @@ def _processes(table: pa.Table) -> tuple[np.ndarray, list[tuple[str, str]], list
     return numbers, keys, sorted(node_names)
 
 
-def _programs_and_ranks(table, process, n_processes, start_ns, is_run) -> tuple[list[str], list[int | None]]:
-    rank = table["rank"]
-    ranks: list[int | None] = [None] * n_processes
-    with_rank = ~rank.is_null().to_numpy()
-    if with_rank.any():
-        # Several ranks for one process would be a lie; the lowest is as good as any.
-        lowest = np.full(n_processes, np.iinfo(np.int64).max)
-        np.minimum.at(lowest, process[with_rank], integers(rank, least=None)[with_rank])
-        for number in np.flatnonzero(np.bincount(process[with_rank], minlength=n_processes)).tolist():
-            ranks[number] = int(lowest[number])
+def _one_a_process(column: pa.ChunkedArray, process: np.ndarray, n_processes: int) -> list[int | None]:
+    """What each process's runs say in `column`, None where they are silent. Where they differ, one lies: the lowest is as good as any."""
+    said = ~column.is_null().to_numpy()
+    lowest = np.full(n_processes, np.iinfo(np.int64).max)
+    np.minimum.at(lowest, process[said], integers(column, least=None)[said])
+    has = np.bincount(process[said], minlength=n_processes) > 0
+    return [value if known else None for value, known in zip(lowest.tolist(), has.tolist(), strict=True)]
+
+
+def _programs(table: pa.Table, process: np.ndarray, n_processes: int, start_ns: np.ndarray) -> list[str]:
     program, names = encode(table["program"])
     # Of the latest instant's programs the first by name, so that the order of rows does not matter.
     by_name = np.argsort(np.argsort(np.array(names, dtype=object)))
@@ -184,7 +187,7 @@ def _programs_and_ranks(table, process, n_processes, start_ns, is_run) -> tuple[
     chosen = np.full(n_processes, len(names))
     np.minimum.at(chosen, process[at_latest], by_name[program[at_latest]])
     ordered = sorted(names)
-    return [ordered[number] for number in chosen.tolist()], ranks
+    return [ordered[number] for number in chosen.tolist()]
 
 
 def _files(table: pa.Table) -> tuple[np.ndarray, pa.Array, pa.Array]:

@@ -122,11 +122,11 @@ extern __thread volatile uint32_t bellrock_borrowed __attribute__((tls_model("in
 void record(uint8_t op, int handle, uint64_t file, uint64_t offset, uint64_t size, uint64_t start, uint64_t end, int error,
             uint8_t flags);
 
-/* A metadata operation on a path. */
-static inline void record_path(uint8_t op, struct file f, uint64_t start, bool failed)
+/* A metadata operation on a path. `flags`: TP_DIRECTORY or 0. */
+static inline void record_path(uint8_t op, struct file f, uint64_t start, bool failed, uint8_t flags)
 {
     if (f.id)
-        record(op, -1, f.id, 0, 0, start, now_ticks(), failed ? errno : 0, 0);
+        record(op, -1, f.id, 0, 0, start, now_ticks(), failed ? errno : 0, flags);
 }
 /* A metadata operation on a descriptor. `flags`: TP_DIRECTORY or 0. */
 static inline void record_descriptor(uint8_t op, int fd, uint64_t file, uint8_t flags, uint64_t start, bool failed)

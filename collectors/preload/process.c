@@ -231,6 +231,7 @@ bool process_facts(struct process_facts *f)
         return false;
     f->identity = (struct tp_identity){
         .pid = (uint32_t)syscall(SYS_getpid),
+        .parent_pid = (uint32_t)syscall(SYS_getppid),
         .uid = (uint32_t)syscall(SYS_geteuid),
         .rank = rank_of(),
         .pid_start_ticks = strtoull(at + 1, NULL, 10),

@@ -19,7 +19,7 @@ struct tp_operation {
     uint8_t op, flags;
 };
 struct tp_identity {
-    uint32_t clock, pid, uid;
+    uint32_t clock, pid, parent_pid, uid;
     int32_t rank;
     uint64_t pid_start_ticks, anchor_ticks, anchor_monotonic_ns;
     const char *job;

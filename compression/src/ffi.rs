@@ -38,6 +38,7 @@ pub static TP_SEGMENTS_SPARE: u32 = ring::SEGMENTS_SPARE as u32;
 pub struct Identity {
     pub clock: u32,
     pub pid: u32,
+    pub parent_pid: u32,
     pub uid: u32,
     pub rank: i32,
     pub pid_start_ticks: u64,
@@ -69,6 +70,7 @@ pub unsafe extern "C" fn tp_header_init(
     h.version = ring::VERSION;
     h.clock = i.clock;
     h.pid = i.pid;
+    h.parent_pid = i.parent_pid;
     h.uid = i.uid;
     h.rank = i.rank;
     h.pid_start_ticks = i.pid_start_ticks;

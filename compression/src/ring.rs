@@ -68,7 +68,9 @@ pub struct Header {
     pub lost_operations: AtomicU64,
     /// Names that found no room; their files are known by id only.
     pub lost_names: AtomicU64,
-    pub reserved: [u64; 6],
+    /// 0: not known.
+    pub parent_pid: u32,
+    pub reserved: [u32; 11],
     /// Claimed job id, NUL-terminated.
     pub job: [u8; 128],
     /// Path of the executable, NUL-terminated, perhaps cut.
@@ -188,7 +190,7 @@ pub mod read {
             Some(HeaderView { bytes })
         }
         fields! {
-            clock: u32_at as u32, pid: u32_at as u32, uid: u32_at as u32, rank: u32_at as i32, segments: u32_at as u32,
+            clock: u32_at as u32, pid: u32_at as u32, parent_pid: u32_at as u32, uid: u32_at as u32, rank: u32_at as i32, segments: u32_at as u32,
             pid_start_ticks: u64_at as u64, anchor_ticks: u64_at as u64, anchor_monotonic_ns: u64_at as u64,
             names_ready: u64_at as u64, names_taken: u64_at as u64, lost_operations: u64_at as u64, lost_names: u64_at as u64,
         }

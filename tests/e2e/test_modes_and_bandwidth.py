@@ -42,7 +42,7 @@ def test_io_mode(site: Site, build_dir: Path, mode: str, processes: int) -> None
     said, profile = patterns(site, build_dir, mode=mode, processes=processes, files=files, op="both", bytes_per_process=1 << 18, request=1 << 14)
     expected = mode_expected(mode, processes)
     assert (profile["io_mode_read"], profile["io_mode_write"]) == (expected, expected)
-    assert profile["io_processes"] == said["io_processes"]
+    assert (profile["processes"], profile["io_processes"]) == (said["processes"], said["io_processes"])
     assert profile["files"] == said["files"]
     for direction in ("read", "write"):
         for what in ("bytes", "ops"):
@@ -76,6 +76,21 @@ def test_bandwidth_equals_fio_s(site: Site, kind: str) -> None:
     assert profile[f"{direction}_bytes"] == result["io_bytes"]
     assert profile[f"{direction}_ops"] == result["total_ios"]
     assert profile[f"bandwidth_avg_{direction}"] == pytest.approx(result["bw_bytes"], rel=TOLERANCE)
+    assert profile["iops_avg"] == pytest.approx(result["iops"], rel=TOLERANCE)
+    shutil.rmtree(data)
+
+
+@pytest.mark.parametrize("jobs", [2, 8])
+def test_fio_s_jobs_have_a_file_each_whatever_its_parent_does(site: Site, jobs: int) -> None:
+    if not shutil.which("fio"):
+        pytest.skip("fio is not installed. Run: apt-get install fio")
+    job = site.new_job()
+    data = site.data / job
+    data.mkdir()
+    fio = ["fio", "--name=t", "--rw=write", "--bs=64k", "--size=4m", "--ioengine=psync", f"--numjobs={jobs}", f"--directory={data}"]
+    site.run([*fio, "--output=/dev/null"], job, watch=data, cwd=site.folder)
+    profile = site.profile(job)
+    assert (profile["io_mode_write"], profile["io_processes"], profile["files"]) == ("N-N", jobs, jobs)
     shutil.rmtree(data)
 
 

@@ -59,17 +59,29 @@ def in_phase(row, phases):
 
 def n_processes(rows):
     """(N, N for the I/O mode)."""
-    on_files = ("read", "write", "open", "close", "truncate", "sync", "mmap")
-    active = {row["p"] for row in calls(rows) if row["op"] in on_files and not row["flags"] & 32}
+    active = {row["p"] for row in calls(rows) if not row["flags"] & 32} or {row["p"] for row in calls(rows)}
+    moving = {row["p"] for row in calls(rows) if row["op"] in ("read", "write", "mmap")}
+    children = {}
+    for row in rows:
+        if row["parent"] is not None:
+            parents = [p for p in {other["p"] for other in rows} if p[0] == row["node"] and int(p[1].split(".")[0]) == row["parent"]]
+            for parent in parents:
+                children.setdefault(parent, set()).add(row["p"])
+
+    def below(p, seen):
+        for child in children.get(p, set()) - seen:
+            seen |= {child}
+            below(child, seen)
+        return seen
+
+    pattern = {p for p in active if p in moving or not below(p, set()) & moving}
     rank_of = {}
     for row in rows:
         if row["rank"] is not None:
             rank_of[row["p"]] = min(row["rank"], rank_of.get(row["p"], row["rank"]))
     if not rank_of:
-        moving = {row["p"] for row in calls(rows) if row["op"] in ("read", "write", "mmap")}
-        return len(active) or len({row["p"] for row in calls(rows)}), len(moving)
-    n = sum(max(1, len([p for p in active if rank_of.get(p) == rank])) for rank in set(rank_of.values()))
-    return n, n
+        return len(active), len(pattern)
+    return tuple(sum(max(1, len([p for p in some if rank_of.get(p) == rank])) for rank in set(rank_of.values())) for some in (active, pattern))
 
 
 def io_mode(rows, n):

@@ -8,7 +8,7 @@ from jobdb.job import Job
 SCHEMA = pa.schema(
     [
         ("node", pa.string()), ("boot", pa.string()), ("seq", pa.int64()), ("layer", pa.string()), ("source", pa.string()),
-        ("job", pa.string()), ("uid", pa.int64()), ("process", pa.string()), ("rank", pa.int64()), ("program", pa.string()),
+        ("job", pa.string()), ("uid", pa.int64()), ("process", pa.string()), ("parent", pa.int64()), ("rank", pa.int64()), ("program", pa.string()),
         ("op", pa.string()), ("file", pa.string()), ("file_id", pa.uint64()), ("handle", pa.int64()), ("offset", pa.uint64()),
         ("stride", pa.int64()), ("size", pa.int64()), ("count", pa.int64()), ("bytes", pa.int64()), ("start", pa.int64()),
         ("end", pa.int64()), ("busy_ns", pa.int64()), ("slow_ns", pa.int64()), ("errno", pa.int64()), ("flags", pa.int64()),
@@ -17,11 +17,11 @@ SCHEMA = pa.schema(
 T0 = 1_700_000_000 * 10**9
 
 
-def row(op="read", start=T0, end=None, *, bytes=0, count=1, size=None, node="n1", process="1.1", file="/a", rank=None, errno=0, **more):
+def row(op="read", start=T0, end=None, *, bytes=0, count=1, size=None, node="n1", process="1.1", file="/a", rank=None, parent=None, errno=0, **more):
     """One run; `file_id` follows from the path."""
     fields = {
         "node": node, "boot": "0" * 16, "seq": 1, "layer": "compute", "source": "preload", "job": "7", "uid": 1000, "process": process,
-        "rank": rank, "program": "prog", "op": op, "file": file, "file_id": None if file is None else sum(file.encode()), "handle": 3,
+        "parent": parent, "rank": rank, "program": "prog", "op": op, "file": file, "file_id": None if file is None else sum(file.encode()), "handle": 3,
         "offset": 0, "stride": 0, "size": bytes // max(count, 1) if size is None else size, "count": count, "bytes": bytes,
         "start": start, "end": start if end is None else end, "busy_ns": 5, "slow_ns": 5, "errno": errno, "flags": 0,
     }  # fmt: skip
@@ -61,7 +61,7 @@ def rows(draw, max_size=30):
                 op, start, end, bytes=bytes, count=count, size=size, file=file,
                 node=draw(st.sampled_from(["n1", "n2"])), process=draw(st.sampled_from(["1.1", "2.1", "3.1", "4.1"])),
                 rank=draw(st.sampled_from([None, None, None, 0, 1])) if draw(st.booleans()) else None,
-                errno=draw(st.sampled_from([0, 0, 0, 0, 2])), flags=draw(st.sampled_from([0, 0, 1, 2, 16])),
+                errno=draw(st.sampled_from([0, 0, 0, 0, 2])), flags=draw(st.sampled_from([0, 0, 1, 2, 16, 32])), parent=draw(st.sampled_from([None, 1, 2])),
                 uid=draw(st.sampled_from([1000] * 9 + [1001])), slow_ns=draw(st.integers(0, 10**9)),
             )
         )  # fmt: skip

@@ -153,6 +153,27 @@ def test_ranks_count_even_without_io_and_launchers_do_not():
     assert compute(ranks + launcher + twins).processes == 4
 
 
+def test_the_mode_leaves_out_launchers_and_no_one_else():
+    workers = [row("write", bytes=100, process=f"{p}.5", parent=1, file=f"/own{p}") for p in (11, 12)]
+    shell, launcher = row("stat", process="1.1"), row("open", process="2.1", parent=1, file="/log")
+    grandchild = row("write", bytes=100, process="13.5", parent=2, file="/own13")
+    idle = row("open", process="14.5", parent=1, file="/own14")
+    elsewhere = row("open", process="1.1", node="n2")
+    assert compute([shell, *workers]).io_mode_write == "N-N"
+    assert compute([shell, launcher, *workers, grandchild]).io_mode_write == "N-N"
+    assert compute([shell, *workers, idle]).io_mode_write == "N-M"
+    assert compute([elsewhere, *workers]).io_mode_write == "N-M"
+    assert compute([shell, launcher, *workers, grandchild, idle]).processes == 6
+    # Each the other's parent, as reused pids and lies have it.
+    assert compute([row("open", process=f"{p}.1", parent=3 - p) for p in (1, 2)]).processes == 2
+
+
+def test_directories_are_no_files_unless_there_is_nothing_else():
+    listing = row("readdir", process="1.1", flags=32)
+    assert compute([listing]).processes == 1
+    assert compute([listing, row("stat", process="2.1")]).processes == 1
+
+
 def test_same_path_on_two_nodes_is_one_file():
     assert compute([row("read", bytes=1, node=n) for n in ("n1", "n2")]).files == 1
 

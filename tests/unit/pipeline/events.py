@@ -15,6 +15,7 @@ def run_event(seq: int, *, node: str = "cn1", boot: str = "00000000deadbeef", **
         "job": "local-1",
         "uid": 1000,
         "process": f"{100 + seq % 4}.777",
+        "parent": 1,
         "rank": seq % 4,
         "program": "ior",
         "op": "write" if seq % 2 else "read",

@@ -16,6 +16,10 @@ pub fn claims(view: &read::HeaderView, uid: u32, process: &str) -> Vec<u8> {
     event::text(&mut out, "job", job);
     event::integer(&mut out, "uid", uid.into());
     event::text(&mut out, "process", Some(process.as_bytes()));
+    match view.parent_pid() {
+        0 => event::text(&mut out, "parent", None),
+        pid => event::integer(&mut out, "parent", pid.into()),
+    }
     match view.rank() {
         rank @ 0.. => event::integer(&mut out, "rank", rank.into()),
         _ => event::text(&mut out, "rank", None),

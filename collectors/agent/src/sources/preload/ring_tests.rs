@@ -125,7 +125,7 @@ fn sums(events: &[Value]) -> std::collections::BTreeMap<(String, String), (u64, 
 
 #[test]
 fn runs_become_events_with_names_and_times() {
-    let file = RingFile::with_header(&temp_dir("runs"), 7, 8, |h| h.rank = 3);
+    let file = RingFile::with_header(&temp_dir("runs"), 7, 8, |h| (h.rank, h.parent_pid) = (3, 5));
     let id = file.add_name(b"/data/a");
     let before = crate::sys::clock_ns(libc::CLOCK_REALTIME);
     for i in 0..5 {
@@ -161,6 +161,7 @@ fn runs_become_events_with_names_and_times() {
         (e["job"].as_str(), e["rank"].as_i64(), e["flags"].as_u64()),
         (Some("j-1"), Some(3), Some(0))
     );
+    assert_eq!(e["parent"].as_u64(), Some(5));
     assert!((e["start"].as_i64().unwrap() - before).abs() < 1_000_000_000);
     assert_eq!(e["busy_ns"].as_u64(), Some(500));
     assert_eq!(events[1]["file"], Value::Null, "a name that is nowhere");
