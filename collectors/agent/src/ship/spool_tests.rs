@@ -4,6 +4,7 @@ use super::*;
 use crate::event;
 use crate::testing::temp_dir;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 const MAX: u64 = 64 << 20;
 
@@ -20,12 +21,18 @@ impl Fixture {
     fn open(dir: &Path, bytes_max: u64, segment_bytes_max: u64) -> Fixture {
         let counters = Counters::default();
         let mut cursor = 0;
-        let spool = Spool::open(dir, bytes_max, segment_bytes_max, &counters, |_, bytes| {
-            if let Ok(bytes) = bytes.try_into() {
-                cursor = u64::from_le_bytes(bytes);
+        let until = Instant::now() + Duration::from_secs(10);
+        let spool = loop {
+            match Spool::open(dir, bytes_max, segment_bytes_max, &counters, |_, bytes| {
+                if let Ok(bytes) = bytes.try_into() {
+                    cursor = u64::from_le_bytes(bytes);
+                }
+            }) {
+                // A child that another test forks holds all our locks until its exec.
+                Err(OpenError::Locked(_)) if Instant::now() < until => std::thread::yield_now(),
+                opened => break opened.unwrap(),
             }
-        })
-        .unwrap();
+        };
         let batch = Batch::new("n", spool.boot(), spool.next_seq(), 1000, 1 << 20);
         Fixture {
             dir: dir.to_path_buf(),
