@@ -37,7 +37,7 @@ struct image {
 };
 static struct image *_Atomic image;
 static _Atomic bool disabled; /* no ring could be had: the program runs unwatched */
-static _Atomic uint64_t window_ticks = 50000000; /* until it is measured: some ten milliseconds */
+_Atomic uint64_t window_ticks = 50000000; /* until it is measured: some ten milliseconds */
 static uint64_t window_ns = 1000000000;
 static pthread_key_t thread_key;
 static bool have_thread_key;
@@ -217,15 +217,12 @@ static void thread_ended(void *segment)
         tp_segment_release(last);
 }
 
-/* The operation did not go straight into a segment: `outcome` says why (TP_RECORDED: the thread has none yet). Keeps errno. */
-static __attribute__((noinline)) void record_rarely(const struct tp_operation *o, uint32_t outcome)
+void record_rarely(const struct tp_operation *o, uint32_t outcome)
 {
     int error = errno;
     if (!self.segment) {
         if (!thread_attach()) {
-            struct image *im = atomic_load_explicit(&image, memory_order_acquire);
-            if (im)
-                tp_lost_operation(im->header);
+            record_lost();
             errno = error;
             return;
         }
@@ -249,24 +246,17 @@ static __attribute__((noinline)) void record_rarely(const struct tp_operation *o
     errno = error;
 }
 
+void record_lost(void)
+{
+    struct image *im = atomic_load_explicit(&image, memory_order_acquire);
+    if (im)
+        tp_lost_operation(im->header);
+}
+
 void record(uint8_t op, int handle, uint64_t file, uint64_t offset, uint64_t size, uint64_t start, uint64_t end, int error,
             uint8_t flags)
 {
-    struct tp_operation o = {file, offset, size, start, end, handle, (uint16_t)error, op, flags};
-    if (RARE(self.busy)) {
-        struct image *im = atomic_load_explicit(&image, memory_order_acquire);
-        if (im)
-            tp_lost_operation(im->header);
-        return;
-    }
-    self.busy = 1;
-    atomic_signal_fence(memory_order_seq_cst);
-    uint32_t outcome = TP_RECORDED;
-    if (RARE(!self.segment) ||
-        RARE((outcome = tp_record(self.segment, &o, atomic_load_explicit(&window_ticks, memory_order_relaxed))) != TP_RECORDED))
-        record_rarely(&o, outcome);
-    atomic_signal_fence(memory_order_seq_cst);
-    self.busy = 0;
+    record_inline(op, handle, file, offset, size, start, end, error, flags);
 }
 
 /* The path as kept in this image's names, or NULL: the file is then known by its id alone. */

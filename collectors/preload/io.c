@@ -18,19 +18,21 @@ static inline void moved(uint8_t op, int fd, struct descriptor *d, uint64_t star
     uint64_t size = n > 0 ? (uint64_t)n : 0;
     uint64_t offset = size ? atomic_fetch_add_explicit(&p->offset, size, memory_order_relaxed)
                            : atomic_load_explicit(&p->offset, memory_order_relaxed);
-    record(op, fd, file, offset, size, start, end, RARE(n < 0) ? errno : 0, p->flags);
+    record_inline(op, fd, file, offset, size, start, end, RARE(n < 0) ? errno : 0, p->flags);
 }
 /* The same at a given offset. */
 static inline void moved_at(uint8_t op, int fd, struct descriptor *d, uint64_t offset, uint64_t start, ssize_t n)
 {
     uint64_t end = now_ticks();
-    record(op, fd, atomic_load_explicit(&d->file, memory_order_relaxed), offset, n > 0 ? (uint64_t)n : 0, start, end,
+    record_inline(op, fd, atomic_load_explicit(&d->file, memory_order_relaxed), offset, n > 0 ? (uint64_t)n : 0, start, end,
            RARE(n < 0) ? errno : 0, 0);
 }
 
+/* Next to each other and to the first pass in memory: after a system call the instruction cache is cold. */
+#define HOT __attribute__((hot))
 #define AT_POSITION(op, name, parameters, ...)                                                                               \
     REAL(ssize_t, name, int fd, parameters)                                                                                  \
-    WRAP ssize_t name(int fd, parameters)                                                                                    \
+    HOT WRAP ssize_t name(int fd, parameters)                                                                                  \
     {                                                                                                                        \
         struct descriptor *d = watched(fd);                                                                                  \
         if (!d)                                                                                                              \
@@ -42,7 +44,7 @@ static inline void moved_at(uint8_t op, int fd, struct descriptor *d, uint64_t o
     }
 #define AT_OFFSET(op, name, parameters, ...)                                                                                 \
     REAL(ssize_t, name, int fd, parameters)                                                                                  \
-    WRAP ssize_t name(int fd, parameters)                                                                                    \
+    HOT WRAP ssize_t name(int fd, parameters)                                                                                  \
     {                                                                                                                        \
         struct descriptor *d = watched(fd);                                                                                  \
         if (!d)                                                                                                              \
@@ -55,7 +57,7 @@ static inline void moved_at(uint8_t op, int fd, struct descriptor *d, uint64_t o
 /* Offset -1 means the descriptor's position here. */
 #define AT_EITHER(op, name, parameters, ...)                                                                                 \
     REAL(ssize_t, name, int fd, parameters)                                                                                  \
-    WRAP ssize_t name(int fd, parameters)                                                                                    \
+    HOT WRAP ssize_t name(int fd, parameters)                                                                                  \
     {                                                                                                                        \
         struct descriptor *d = watched(fd);                                                                                  \
         if (!d)                                                                                                              \

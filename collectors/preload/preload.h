@@ -118,7 +118,29 @@ extern __thread struct thread self __attribute__((tls_model("initial-exec")));
 /* 1 between vfork() and exec: the memory is the parent's, the descriptors are not. */
 extern __thread volatile uint32_t bellrock_borrowed __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Leaves errno alone. */
+extern _Atomic uint64_t window_ticks;
+/* The operation did not go straight into a segment: `outcome` says why (TP_RECORDED: the thread has none yet). Keeps errno. */
+void record_rarely(const struct tp_operation *, uint32_t outcome);
+void record_lost(void);
+
+/* Leaves errno alone. Inlined where every nanosecond counts; `record` is the same out of line. */
+static inline __attribute__((always_inline)) void record_inline(uint8_t op, int handle, uint64_t file, uint64_t offset, uint64_t size,
+                                                                uint64_t start, uint64_t end, int error, uint8_t flags)
+{
+    struct tp_operation o = {file, offset, size, start, end, handle, (uint16_t)error, op, flags};
+    if (RARE(self.busy)) {
+        record_lost();
+        return;
+    }
+    self.busy = 1;
+    atomic_signal_fence(memory_order_seq_cst);
+    uint32_t outcome = TP_RECORDED;
+    if (RARE(!self.segment) ||
+        RARE((outcome = tp_record(self.segment, &o, atomic_load_explicit(&window_ticks, memory_order_relaxed))) != TP_RECORDED))
+        record_rarely(&o, outcome);
+    atomic_signal_fence(memory_order_seq_cst);
+    self.busy = 0;
+}
 void record(uint8_t op, int handle, uint64_t file, uint64_t offset, uint64_t size, uint64_t start, uint64_t end, int error,
             uint8_t flags);
 

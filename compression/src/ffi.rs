@@ -149,6 +149,8 @@ pub unsafe extern "C" fn tp_segment_release(segment: *mut u8) {
 /// # Safety
 /// See the module; the calling thread owns the segment.
 #[no_mangle]
+// Beside the wrappers that call it: after a system call the instruction cache is cold, and every line counts.
+#[cfg_attr(target_os = "linux", link_section = ".text.hot.tp_record")]
 pub unsafe extern "C" fn tp_record(
     segment: *mut u8,
     operation: *const Operation,

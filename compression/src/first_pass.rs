@@ -92,7 +92,6 @@ impl Segment {
     }
 
     /// Puts a run of `o` alone into `slot`.
-    #[inline]
     fn begin(slot: &mut Slot, index: usize, o: &Operation) {
         let sequence = slot.sequence.load(Ordering::Relaxed);
         let generation = slot.run.generation.wrapping_add(1);
@@ -109,7 +108,7 @@ impl Segment {
     }
 
     /// Changes the run in `slot`.
-    #[inline]
+    #[inline(always)]
     fn change(slot: &mut Slot, change: impl FnOnce(&mut Run)) {
         let sequence = slot.sequence.load(Ordering::Relaxed);
         slot.sequence
@@ -121,19 +120,28 @@ impl Segment {
     }
 
     /// Records one operation. Operations of one stream come in the order of their ends. `window`: ticks.
-    #[inline]
+    #[inline(always)]
     pub fn record(&self, o: &Operation, window: u64) -> Outcome {
         let index = slot_of(o.op, o.handle);
         let slot = self.slot(index);
         let mut outcome = Outcome::Recorded;
-        if slot.run.count != 0 {
-            if slot.run.same_stream(o) && slot.run.continues(o) {
-                if o.end.wrapping_sub(slot.run.start) <= window {
-                    Self::change(slot, |run| run.extend(o));
-                    return Outcome::Recorded;
-                }
-                outcome = Outcome::WindowOver;
+        // An empty slot's run belongs to no stream: its operation is none.
+        if slot.run.same_stream(o) && slot.run.continues(o) {
+            if o.end.wrapping_sub(slot.run.start) <= window {
+                Self::change(slot, |run| run.extend(o));
+                return Outcome::Recorded;
             }
+            outcome = Outcome::WindowOver;
+        }
+        self.next_run(index, o, outcome)
+    }
+
+    /// Closes the run in slot `index`, if there is one, and begins another. Out of line: what merges must stay short.
+    #[cold]
+    #[inline(never)]
+    fn next_run(&self, index: usize, o: &Operation, outcome: Outcome) -> Outcome {
+        let slot = self.slot(index);
+        if slot.run.count != 0 {
             if !self.has_room() {
                 return Outcome::Full;
             }
@@ -182,21 +190,5 @@ impl Segment {
             return Self::begin(slot, index, o);
         }
         Self::change(slot, |run| run.fold(o));
-    }
-
-    /// Closes every open run for which there is room. Answers whether all are closed.
-    pub fn close_all(&self) -> bool {
-        for index in 0..SLOTS {
-            let slot = self.slot(index);
-            if slot.run.count == 0 {
-                continue;
-            }
-            if !self.has_room() {
-                return false;
-            }
-            self.push(&slot.run);
-            Self::change(slot, |run| run.count = 0);
-        }
-        true
     }
 }

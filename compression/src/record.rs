@@ -144,7 +144,7 @@ impl Run {
     }
 
     /// Adds the times of `o`.
-    #[inline]
+    #[inline(always)]
     fn add_times(&mut self, o: &Operation) {
         let took = o.end.saturating_sub(o.start);
         self.busy = self.busy.wrapping_add(took);
@@ -157,7 +157,7 @@ impl Run {
     }
 
     /// Adds an operation that `continues` the run.
-    #[inline]
+    #[inline(always)]
     pub fn extend(&mut self, o: &Operation) {
         if self.count == 1 {
             self.stride = o.offset.wrapping_sub(self.offset) as i64;

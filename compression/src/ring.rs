@@ -105,8 +105,8 @@ pub struct SegmentHeader {
     pub pad_consumer: [u64; 7],
 }
 
-/// An open run. `sequence` is odd while the owner writes; `run.count` 0: empty.
-#[repr(C)]
+/// An open run, in two cache lines. `sequence` is odd while the owner writes; `run.count` 0: empty.
+#[repr(C, align(64))]
 pub struct Slot {
     pub sequence: AtomicU32,
     pub reserved: u32,
@@ -130,7 +130,7 @@ pub const fn run_at(position: u64) -> usize {
 
 const _: () = assert!(size_of::<Header>() <= HEADER_SIZE);
 const _: () = assert!(size_of::<Run>() == 96);
-const _: () = assert!(size_of::<Slot>() == 104);
+const _: () = assert!(size_of::<Slot>() == 128);
 const _: () = assert!(size_of::<SegmentHeader>() == 128);
 
 /// File id of a path: FNV-1a, 64 bits, never 0.

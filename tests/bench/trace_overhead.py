@@ -5,6 +5,7 @@ Plain and watched runs alternate; figures are minima, because whatever else the 
 
 from __future__ import annotations
 
+import os
 
 from pipeline.ingest import Ingest
 from tests.bench._watch import agent, answer, compiled, watch_environment, workplace
@@ -26,11 +27,15 @@ def run() -> list[dict]:
             with agent(place, rings, ingest.port):
                 env = watch_environment(rings, data)
                 plain, watched, slow, fast = [], [], [], []
-                for _ in range(TURNS):
+                cores = sorted(os.sched_getaffinity(0))
+                for turn in range(TURNS):
+                    # Plain and watched on the same core, each core in its turn: they differ, and so do their neighbours.
+                    os.sched_setaffinity(0, {cores[turn % len(cores)]})
                     plain.append(answer([str(calls), str(data / "file"), str(ROUNDS)]))
                     watched.append(answer([str(calls), str(data / "file"), str(ROUNDS)], env))
                     fast.append(answer([str(checkpoint), str(data / "checkpoint"), str(STEPS)])["seconds"])
                     slow.append(answer([str(checkpoint), str(data / "checkpoint"), str(STEPS)], env)["seconds"])
+                os.sched_setaffinity(0, cores)
         finally:
             ingest.stop()
     pair = min(p["timestamp_pair_ns"] for p in plain)

@@ -30,7 +30,8 @@ int main(int count, char **arguments)
 {
     if (count != 3)
         return 2;
-    enum { CALLS = 1000, SIZE = 4096, BLOCKS = 1000 };
+    /* A file that stays in the second-level cache: else where its pages happen to lie costs more than what is measured. */
+    enum { CALLS = 1000, SIZE = 4096, BLOCKS = 125 };
     static char buffer[SIZE];
     int fd = open(arguments[1], O_RDWR | O_CREAT, 0600), rounds = atoi(arguments[2]);
     if (fd < 0)
@@ -43,11 +44,11 @@ int main(int count, char **arguments)
     for (int round = 0; round < rounds; round++) {
         double took[3], start = now_ns();
         for (int i = 0; i < CALLS; i++)
-            sum += (uint64_t)pread(fd, buffer, SIZE, (off_t)i * SIZE);
+            sum += (uint64_t)pread(fd, buffer, SIZE, (off_t)(i % BLOCKS) * SIZE);
         took[0] = now_ns() - start;
         start = now_ns();
         for (int i = 0; i < CALLS; i++)
-            sum += (uint64_t)pwrite(fd, buffer, SIZE, (off_t)i * SIZE);
+            sum += (uint64_t)pwrite(fd, buffer, SIZE, (off_t)(i % BLOCKS) * SIZE);
         took[1] = now_ns() - start;
         start = now_ns();
         for (int i = 0; i < CALLS; i++) {
