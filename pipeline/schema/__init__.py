@@ -12,9 +12,9 @@ from importlib import resources
 
 import pyarrow as pa
 
-from pipeline.schema.checker import RecordError, make_row
+from pipeline.schema.checker import RecordError, describe, make_row
 
-__all__ = ["KINDS", "Field", "Kind", "RecordError", "check", "identity", "markdown"]
+__all__ = ["KINDS", "Field", "Kind", "RecordError", "check", "describe", "identity", "kind_of", "markdown"]
 
 _ARROW = {
     "string": pa.string(),
@@ -109,7 +109,7 @@ def kind_of(event: object) -> Kind:
     name = event.get("kind")
     kind = KINDS.get(name) if type(name) is str else None
     if kind is None:
-        raise RecordError(f"kind: expected one of {', '.join(KINDS)}, got {name!r:.80}")
+        raise RecordError(f"kind: expected one of {', '.join(KINDS)}, got {describe(name)}")
     return kind
 
 

@@ -14,10 +14,22 @@ _RANGES = {"int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 63), (1 << 63)
 _HEX64 = re.compile(r"[0-9a-fA-F]{1,16}")
 # File ids and boots repeat from record to record; distinct ones beyond this are only parsed again.
 HEX_CACHE_ENTRIES = 1 << 16
+# Of a text in an error message, so much is shown.
+SHOWN_CHARACTERS_MAX = 80
 
 
 class RecordError(ValueError):
     """An event is not a well-formed record; the text says which field and why."""
+
+
+def describe(value: object) -> str:
+    """A few words on a value that was not expected: a scalar as it is, cut short, of anything else the type alone. What strangers send
+    may nest so deeply, or be so long, that its repr fails."""
+    if type(value) is str:
+        return repr(value[:SHOWN_CHARACTERS_MAX])[:SHOWN_CHARACTERS_MAX]
+    if value is None or type(value) in (bool, float) or (type(value) is int and value.bit_length() <= 64):
+        return repr(value)
+    return type(value).__name__
 
 
 @lru_cache(HEX_CACHE_ENTRIES)
@@ -39,13 +51,13 @@ def _numbers(values: dict) -> list[tuple[str, float]]:
     out = []
     for name, value in values.items():
         if type(name) is not str or not _is_utf8(name) or (type(value) is not int and type(value) is not float):
-            raise RecordError(f"{name!r:.80}: expected a number, got {value!r:.80}")
+            raise RecordError(f"{describe(name)}: expected a number, got {describe(value)}")
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
         if not math.isfinite(number):
-            raise RecordError(f"{name!r:.80}: expected a finite number")
+            raise RecordError(f"{describe(name)}: expected a finite number")
         out.append((name, number))
     return out
 
@@ -95,8 +107,7 @@ def make_row(fields: Sequence[Any]) -> Callable[[dict], tuple]:
 
     def wrong(number: int, value: object) -> None:
         field = fields[number]
-        got = "nothing" if value is None else f"{value!r:.80}"
-        raise RecordError(f"{field.name}: expected {_expected(field)}, got {got}")
+        raise RecordError(f"{field.name}: expected {_expected(field)}, got {'nothing' if value is None else describe(value)}")
 
     def missing(event: dict) -> None:
         for number, field in enumerate(fields):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import orjson
 import pyarrow as pa
 
-from pipeline.schema import KINDS, Kind, RecordError, identity, kind_of
+from pipeline.schema import KINDS, Kind, RecordError, describe, identity, kind_of
 from pipeline.store import UNDECODABLE, Appended
 
 # Of a dead letter's text, so much is kept.
@@ -50,7 +50,7 @@ class Batch:
             try:
                 row_of, keep = rows_of[event["kind"]]
                 row = row_of(event)
-            except (RecordError, KeyError, TypeError):
+            except (RecordError, KeyError, TypeError, RecursionError):
                 key = self._close(key, last)
                 self._bad(event)
                 continue
@@ -128,6 +128,8 @@ def _reason(event: object) -> str:
         kind_of(event).row(event)
     except RecordError as error:
         return _clean(str(error)[:REASON_CHARACTERS_MAX])
+    except RecursionError:
+        return "nests too deeply"
     raise AssertionError("a good record was sorted out")
 
 
@@ -136,8 +138,10 @@ def _raw(event: object) -> str:
         return str(event[UNDECODABLE])[:RAW_CHARACTERS_MAX]
     try:
         return orjson.dumps(event).decode()[:RAW_CHARACTERS_MAX]
-    except TypeError:
-        return _clean(repr(event)[:RAW_CHARACTERS_MAX])
+    except TypeError:  # a lone surrogate, or it nests too deeply to be written as JSON
+        pass
+    fields = [f"{describe(name)}: {describe(value)}" for name, value in event.items()] if type(event) is dict else [describe(event)]
+    return _clean(f"{{{', '.join(fields)}}}"[:RAW_CHARACTERS_MAX])
 
 
 def _clean(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import random
 
+import orjson
 import pytest
 
 from pipeline.schema import KINDS, RecordError, check
@@ -82,6 +83,27 @@ def test_an_event_without_an_id_is_a_dead_letter_and_moves_no_mark(event):
 def test_a_dead_letter_is_kept_short():
     batch = batch_of([run_event(1, op="x" * 10**6), {UNDECODABLE: "y" * 10**6, "error": "z" * 10**6}, run_event(2, file="\ud800")])
     assert [len(letter["raw"]) <= RAW_CHARACTERS_MAX and len(letter["reason"]) <= 512 for letter in batch.letters] == [True] * 3
+
+
+@pytest.mark.parametrize("depth", [300, 1015, 1023])
+@pytest.mark.parametrize("field", ["op", "seq", "kind", "bytes", "unknown"])
+def test_a_record_that_nests_deeply_spoils_nothing_but_itself(depth, field):
+    """1024 is what the decoder lets through; Python and the encoder give up before."""
+    deep = orjson.loads(b"[" * depth + b"]" * depth)
+    batch = batch_of([run_event(1), run_event(2) | {field: deep}, run_event(1, boot="2")])
+    lettered = 0 if field == "unknown" else 1
+    assert batch.result == Appended(runs=3 - lettered, dead_letters=lettered)
+    assert all("list" in letter["reason"] and "ior" in letter["raw"] for letter in batch.letters)
+
+
+def test_a_check_that_runs_out_of_stack_makes_a_dead_letter(monkeypatch):
+    def endless(event):
+        return endless(event)
+
+    monkeypatch.setitem(vars(KINDS["run"]), "row", endless)
+    batch = batch_of([run_event(1), sample_event(2)])
+    assert batch.result == Appended(samples=1, dead_letters=1)
+    assert batch.letters[0]["reason"] == "nests too deeply" and batch.marks == {KEY: Mark(2, 0)}
 
 
 def naive(events: list, known: dict[tuple[str, int], Mark]) -> tuple[list[int], dict[tuple[str, int], Mark], Appended]:

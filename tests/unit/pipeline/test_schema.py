@@ -78,6 +78,18 @@ def test_bad_events_are_refused_with_field_and_reason(event, reason):
     assert len(str(error.value)) < 400
 
 
+def test_errors_describe_whatever_came_in_a_few_words():
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    long = {"n" * 10**6: "v" * 10**6}
+    for event in ({"kind": deep}, run_event(1, op=deep), run_event(1) | {"seq": deep}, sample_event(1, values={"a": deep}), sample_event(1, values=long)):
+        with pytest.raises(RecordError) as error:
+            schema.check(event)
+        assert len(str(error.value)) < 300
+    assert schema.describe(10**5000) == "int" and schema.describe({"a": 1}) == "dict" and schema.describe(2**64 - 1) == str(2**64 - 1)
+
+
 def test_edge_values_pass():
     schema.check(run_event(2**63 - 1, offset=2**63 - 1, start=-5, end=2**63 - 1))
     schema.check(run_event(1, stride=-(2**63), errno=65535, uid=2**32 - 1, handle=-1, file_id="F"))
