@@ -35,7 +35,8 @@ class Store(Protocol):
         """Stores a batch in one transaction; on return it is durable.
 
         Sequence numbers of one (node, boot) must rise: an event at or below the mark is a duplicate and dropped. An event that breaks
-        the schema becomes a dead letter, and its number, where it bears one, counts as come. Job events get no row.
+        the schema becomes a dead letter, and its number, where it bears one, counts as come. One that is further beyond the mark than
+        numbers ever jump becomes a dead letter too, and leaves the mark where it is. Job events get no row.
         """
         ...
 

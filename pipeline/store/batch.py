@@ -11,6 +11,8 @@ from pipeline.store import UNDECODABLE, Appended
 # Of a dead letter's text, so much is kept.
 RAW_CHARACTERS_MAX = 4096
 REASON_CHARACTERS_MAX = 512
+# Sequence numbers rise by one. None jumps so far in earnest; taken at its word, it would make duplicates of all that come after it.
+SEQ_JUMP_MAX = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class Batch:
                 keep(row)
             elif seq <= last:
                 self._duplicates += 1
+            elif seq - last > SEQ_JUMP_MAX:
+                self._letter(event, row[:3], _too_far(seq, last))
             else:
                 self._jump(key, seq, last)
                 last = seq
@@ -94,8 +98,8 @@ class Batch:
         return mark.seq if mark else 0
 
     def _close(self, key: tuple[str, int] | None, last: int) -> None:
-        """Writes the mark in hand back."""
-        if key is not None:
+        """Writes the mark in hand back; one of a boot of which nothing has come is none."""
+        if key is not None and last > 0:
             mark = self.marks.get(key) or self._known.get(key) or Mark(0, 0)
             self.marks[key] = Mark(last, mark.missing)
 
@@ -113,12 +117,22 @@ class Batch:
             if seq <= last:
                 self._duplicates += 1
                 return
+            if seq - last > SEQ_JUMP_MAX:
+                self._letter(event, who, _too_far(seq, last))
+                return
             if seq > last + 1:
                 self._jump(key, seq, last)
             self._close(key, seq)
+        self._letter(event, who, _reason(event))
+
+    def _letter(self, event: object, who: tuple[str, int, int] | None, reason: str) -> None:
         node, boot, seq = who or (None, None, None)
-        letter = {"received_ns": self._now_ns, "node": node, "boot": boot, "seq": seq, "reason": _reason(event), "raw": _raw(event)}
+        letter = {"received_ns": self._now_ns, "node": node, "boot": boot, "seq": seq, "reason": reason, "raw": _raw(event)}
         self.letters.append(letter)
+
+
+def _too_far(seq: int, last: int) -> str:
+    return f"seq: {seq} is more than {SEQ_JUMP_MAX} beyond {last}, the last that came"
 
 
 def _reason(event: object) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.schema import KINDS, RecordError, check
 from pipeline.store import UNDECODABLE, Appended
-from pipeline.store.batch import RAW_CHARACTERS_MAX, Batch, Mark
+from pipeline.store.batch import RAW_CHARACTERS_MAX, SEQ_JUMP_MAX, Batch, Mark
 from tests.unit.pipeline.events import job_event, run_event, sample_event
 
 KEY = ("cn1", 0xDEADBEEF)
@@ -106,6 +106,17 @@ def test_a_check_that_runs_out_of_stack_makes_a_dead_letter(monkeypatch):
     assert batch.letters[0]["reason"] == "nests too deeply" and batch.marks == {KEY: Mark(2, 0)}
 
 
+@pytest.mark.parametrize("bad", [{}, {"op": "nonsense"}])
+def test_a_number_far_beyond_the_mark_is_a_dead_letter_and_leaves_the_mark(bad):
+    batch = batch_of([run_event(1), run_event(2**62, **bad), run_event(2), run_event(2**62, boot="2", **bad)])
+    assert batch.result == Appended(runs=2, dead_letters=2)
+    assert batch.marks == {KEY: Mark(2, 0)}
+    assert batch.letters[0]["reason"].startswith("seq: 4611686018427387904 is more than 4294967296 beyond 1,")
+    assert (batch.letters[0]["node"], batch.letters[0]["seq"]) == ("cn1", 2**62)
+    assert batch_of([run_event(2 + SEQ_JUMP_MAX)], batch.marks).result == Appended(runs=1, missing=SEQ_JUMP_MAX - 1)
+    assert batch_of([run_event(3 + SEQ_JUMP_MAX)], batch.marks).result == Appended(dead_letters=1)
+
+
 def naive(events: list, known: dict[tuple[str, int], Mark]) -> tuple[list[int], dict[tuple[str, int], Mark], Appended]:
     """The rules of Batch, one event at a time."""
     marks, kept, n = dict(known), [], dict.fromkeys(("runs", "samples", "jobs", "duplicates", "dead_letters", "missing"), 0)
@@ -118,6 +129,9 @@ def naive(events: list, known: dict[tuple[str, int], Mark]) -> tuple[list[int], 
         mark = marks.get(key, Mark(0, 0))
         if seq <= mark.seq:
             n["duplicates"] += 1
+            continue
+        if seq - mark.seq > SEQ_JUMP_MAX:
+            n["dead_letters"] += 1
             continue
         n["missing"] += seq - mark.seq - 1
         marks[key] = Mark(seq, mark.missing + seq - mark.seq - 1)
@@ -141,7 +155,7 @@ def test_random_batches_agree_with_the_plain_rules():
             make = rng.choice([run_event, run_event, sample_event, job_event])
             node, boot = rng.choice(["cn1", "cn2"]), rng.choice(["1", "2"])
             mark = known.get((node, int(boot, 16)), Mark(0, 0))
-            start = max(1, mark.seq + rng.randint(-3, 2))
+            start = max(1, mark.seq + rng.randint(-3, 2)) + rng.choice([0] * 9 + [SEQ_JUMP_MAX - 2, 2**61])
             for seq in range(start, start + rng.randint(1, 4)):
                 events.append(make(seq, node=node, boot=boot, **rng.choice([{}, {}, {}, {"start": "bad"}, {"event": "bad", "uid": 0}])))
             if rng.random() < 0.1:
