@@ -9,7 +9,7 @@ from flask import Flask, Response, request
 from jobdb.repository import JobDB
 from pipeline.store import Store
 
-from . import errors, jobs, pages, security, system, traffic
+from . import errors, jobs, pages, security, sockets, system, traffic
 from .agents import Agents
 from .analysis import Analyses
 from .context import Context
@@ -23,15 +23,16 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
     """The WSGI application.
 
     config: FRONTEND_DIR (folder of the built pages; default webapp/frontend/dist), ALLOWED_HOSTS (names that may stand in the Host
-    header besides loopback ones; default none), or any of Flask's. status: tells version, started_ns and ingest for /api/v1/status.
+    header besides loopback ones; default none), PEER_UID (tells from a WSGI environment whose process asks, or None; default
+    `sockets.peer_uid`, which knows waitress's connections), or any of Flask's. status: tells version, started_ns and ingest for /api/v1/status.
     """
     app = Flask(__name__, static_folder=None)
-    app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
+    app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PEER_UID=sockets.peer_uid, MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
     app.config.update(config or {})
     app.json.sort_keys = False
     app.extensions["bellrock"] = Context(jobdb=jobdb, analyses=Analyses(store, jobdb), agents=Agents(store), store=store, status=status)
     errors.register(app)
-    security.register(app, app.config["ALLOWED_HOSTS"])
+    security.register(app, app.config["ALLOWED_HOSTS"], app.config["PEER_UID"])
     app.register_blueprint(jobs.blueprint, url_prefix=API)
     app.register_blueprint(traffic.blueprint, url_prefix=API)
     app.register_blueprint(system.blueprint)

@@ -1,7 +1,11 @@
-"""Who may be asked for, and what a browser may do with the answer."""
+"""Who may ask, for which host, and what a browser may do with the answer."""
 
 import ipaddress
-from collections.abc import Iterable
+import os
+import pwd
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from flask import Flask, Response, request
 
@@ -19,9 +23,18 @@ HEADERS = {
 }
 
 
-def register(app: Flask, allowed_hosts: Iterable[str]) -> None:
-    """Refuse requests for hosts that are neither loopback nor allowed, against DNS rebinding, and set the headers on every response."""
+# Answered to anyone who can reach the port, so that another user's commands can tell a server from a dead port.
+OPEN_ENDPOINT = "system.health"
+
+
+def register(app: Flask, allowed_hosts: Iterable[str], peer_uid: Callable[[Mapping[str, Any]], int | None]) -> None:
+    """Refuse requests for hosts that are neither loopback nor allowed, against DNS rebinding, and those that come neither from this
+    process's user nor from root, since there are no accounts; set the headers on every response.
+
+    peer_uid: tells from a WSGI environment whose process asks, or None.
+    """
     allowed = {host.lower() for host in allowed_hosts}
+    admitted = {0, os.geteuid()}
 
     @app.before_request
     def check_host() -> None:
@@ -30,11 +43,31 @@ def register(app: Flask, allowed_hosts: Iterable[str]) -> None:
             message = f"this server does not answer for the host {name[:100]!r}"
             raise ApiError(400, "bad_host", message, "ask for 127.0.0.1 or localhost; ALLOWED_HOSTS holds further names")
 
+    @app.before_request
+    def check_user() -> None:
+        if request.endpoint != OPEN_ENDPOINT and peer_uid(request.environ) not in admitted:
+            owner = user_name(os.geteuid())
+            message = f"this is the Bellrock server of {owner}: it answers {owner} and root only"
+            port = request.environ.get("SERVER_PORT", "PORT")
+            hint = (
+                f"for your own jobs run `bellrock server`; as {owner}, from another machine, "
+                f"`ssh -L {port}:127.0.0.1:{port} {owner}@{socket.gethostname()}` works"
+            )
+            raise ApiError(403, "not_your_server", message, hint)
+
     @app.after_request
     def set_headers(response: Response) -> Response:
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         return response
+
+
+def user_name(uid: int) -> str:
+    """The user's name, or the uid where it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
 
 
 def host_name(host: str) -> str:

@@ -1,5 +1,6 @@
 """The API on the real record store and job database: what goes in as events comes out as figures."""
 
+import os
 import random
 import threading
 
@@ -25,7 +26,8 @@ class Server:
         self.store = DuckDBStore(folder / "records.duckdb")
         self.jobdb = JobDB(f"sqlite:///{folder / 'jobs.db'}", user_name=lambda uid: None)
         status = lambda: {"version": "0", "started_ns": 1, "ingest": None}  # noqa: E731
-        self.client = create_app({"FRONTEND_DIR": folder}, store=self.store, jobdb=self.jobdb, status=status).test_client()
+        config = {"FRONTEND_DIR": folder, "PEER_UID": lambda environ: os.geteuid()}
+        self.client = create_app(config, store=self.store, jobdb=self.jobdb, status=status).test_client()
 
     def take(self, events):
         self.store.append(events)

@@ -1,5 +1,6 @@
 """A store in memory, and an app on it."""
 
+import os
 import threading
 
 import pyarrow as pa
@@ -61,7 +62,9 @@ class Site:
         self.jobdb = JobDB(f"sqlite:///{tmp_path / 'jobs.db'}", user_name=lambda uid: None)
         self.frontend = tmp_path / "dist"
         status = lambda: {"version": "9", "started_ns": 1, "ingest": {"connections": 1}}  # noqa: E731
-        self.app = create_app({"FRONTEND_DIR": self.frontend} | config, store=self.store, jobdb=self.jobdb, status=status)
+        # A test client has no socket that the kernel could tell the owner of.
+        defaults = {"FRONTEND_DIR": self.frontend, "PEER_UID": lambda environ: os.geteuid()}
+        self.app = create_app(defaults | config, store=self.store, jobdb=self.jobdb, status=status)
         self.client = self.app.test_client()
 
     def get(self, path, status=200, **options):

@@ -1,7 +1,10 @@
+import os
+
 import pytest
 
 from tests.unit.webapp.fakes import Site
-from webapp.api.security import host_name, is_loopback
+from webapp.api import sockets
+from webapp.api.security import host_name, is_loopback, user_name
 
 
 @pytest.fixture
@@ -20,6 +23,26 @@ def test_known_hosts_are_answered(site, host):
 def test_other_hosts_are_refused_everywhere(site, host):
     for path in ("/healthz", "/api/v1/jobs", "/", "/jobs/7"):
         assert site.get(path, status=400, headers={"Host": host})["error"]["code"] == "bad_host"
+
+
+@pytest.mark.parametrize(("uid", "status"), [(os.geteuid(), 200), (0, 200), (54321, 403), (None, 403)])
+def test_only_the_servers_user_and_root_are_answered(tmp_path, uid, status):
+    site = Site(tmp_path, PEER_UID=lambda environ: uid)
+    for path in ("/api/v1/jobs", "/api/v1/status", "/api/v1/openapi.json"):
+        site.get(path, status=status)
+    for path in ("/", "/jobs/7", "/assets/x.js", "/api/v1/nope", "/healthz/", "/Healthz"):
+        assert (site.client.get(path).status_code == 403) == (status == 403), path
+    assert site.get("/healthz") == {"status": "ok"}
+    if status == 403:
+        error = site.get("/api/v1/jobs", status=403)["error"]
+        assert error["code"] == "not_your_server" and user_name(os.geteuid()) in error["message"] and "ssh -L" in error["hint"]
+    site.close()
+
+
+def test_a_request_without_a_known_socket_is_refused(tmp_path):
+    site = Site(tmp_path, PEER_UID=sockets.peer_uid)
+    site.get("/api/v1/jobs", status=403)
+    site.close()
 
 
 def test_names_in_host_headers():
