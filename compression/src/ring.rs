@@ -14,7 +14,8 @@ use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = 0x314b_5252_4c4c_4542; // "BELLRRK1"
-pub const VERSION: u32 = 1;
+/// Of the layout; the test at this file's end holds the two together.
+pub const VERSION: u32 = 2;
 
 pub const HEADER_SIZE: usize = 4096;
 pub const NAMES_AT: usize = HEADER_SIZE;
@@ -70,7 +71,10 @@ pub struct Header {
     pub lost_names: AtomicU64,
     /// 0: not known.
     pub parent_pid: u32,
-    pub reserved: [u32; 11],
+    pub reserved_32: u32,
+    /// Inode of /proc/self/ns/pid: the namespace in which `pid` is a process's number. 0: not known.
+    pub pid_namespace: u64,
+    pub reserved: [u32; 8],
     /// Claimed job id, NUL-terminated.
     pub job: [u8; 128],
     /// Path of the executable, NUL-terminated, perhaps cut.
@@ -193,6 +197,7 @@ pub mod read {
             clock: u32_at as u32, pid: u32_at as u32, parent_pid: u32_at as u32, uid: u32_at as u32, rank: u32_at as i32, segments: u32_at as u32,
             pid_start_ticks: u64_at as u64, anchor_ticks: u64_at as u64, anchor_monotonic_ns: u64_at as u64,
             names_ready: u64_at as u64, names_taken: u64_at as u64, lost_operations: u64_at as u64, lost_names: u64_at as u64,
+            pid_namespace: u64_at as u64,
         }
         pub fn job(&self) -> &'a [u8] {
             let at = core::mem::offset_of!(Header, job);
@@ -253,5 +258,75 @@ pub mod read {
         }
         let path = b.get(size_of::<NameEntry>()..size_of::<NameEntry>() + length)?;
         Some((file, path, name_entry_size(length)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::mem::offset_of;
+
+    /// The library and the agent may be of two ages: whoever changes a figure here gives the layout a new VERSION.
+    #[test]
+    fn a_layout_has_one_version() {
+        let files = [SEGMENTS_AT, SEGMENT_SIZE, SEGMENTS_MAX, NAMES_AT];
+        assert_eq!((VERSION, files), (2, [16_781_312, 131_072, 1024, 4096]));
+        let header = [
+            size_of::<Header>(),
+            offset_of!(Header, rank),
+            offset_of!(Header, segments),
+            offset_of!(Header, pid_start_ticks),
+            offset_of!(Header, anchor_ticks),
+            offset_of!(Header, names_ready),
+            offset_of!(Header, lost_operations),
+            offset_of!(Header, lost_names),
+            offset_of!(Header, parent_pid),
+            offset_of!(Header, pid_namespace),
+            offset_of!(Header, job),
+            offset_of!(Header, program),
+        ];
+        let expected = [1288, 24, 28, 32, 40, 56, 72, 80, 88, 96, 136, 264];
+        assert_eq!((VERSION, header), (2, expected));
+        let segment = [
+            slot_at(0),
+            slot_at(1) - slot_at(0),
+            SLOTS,
+            DATA_SLOTS,
+            run_at(0),
+            RING_RUNS,
+            offset_of!(SegmentHeader, owned),
+            offset_of!(SegmentHeader, head),
+            offset_of!(SegmentHeader, folded),
+            offset_of!(SegmentHeader, tail),
+            offset_of!(Slot, sequence),
+            offset_of!(Slot, run),
+        ];
+        let expected = [128, 128, 112, 64, 14_464, 1214, 0, 8, 16, 64, 0, 8];
+        assert_eq!((VERSION, segment), (2, expected));
+        let run = [
+            size_of::<Run>(),
+            offset_of!(Run, file),
+            offset_of!(Run, offset),
+            offset_of!(Run, stride),
+            offset_of!(Run, size),
+            offset_of!(Run, count),
+            offset_of!(Run, bytes),
+            offset_of!(Run, start),
+            offset_of!(Run, end),
+            offset_of!(Run, busy),
+            offset_of!(Run, slowest),
+            offset_of!(Run, handle),
+            offset_of!(Run, errno),
+            offset_of!(Run, op),
+            offset_of!(Run, flags),
+            offset_of!(Run, generation),
+            offset_of!(Run, slot),
+        ];
+        let expected = [
+            96, 0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 84, 86, 87, 88, 92,
+        ];
+        assert_eq!((VERSION, run), (2, expected));
+        let name = [size_of::<NameEntry>(), offset_of!(NameEntry, length)];
+        assert_eq!((VERSION, name), (2, [16, 8]));
     }
 }
