@@ -3,8 +3,11 @@
 
 use crate::counters::Counters;
 use crate::{sys, warn};
+use std::collections::BTreeSet;
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -91,6 +94,8 @@ pub struct UserDirs {
     counters: Arc<Counters>,
     base: Option<Watched>,
     users: Vec<(u32, Watched)>,
+    /// Entries that the last listing passed over since they are not their user's.
+    foreign: u64,
     told_denied: bool,
 }
 
@@ -110,6 +115,7 @@ impl UserDirs {
             counters,
             base: None,
             users: Vec::new(),
+            foreign: 0,
             told_denied: false,
         }
     }
@@ -182,34 +188,13 @@ impl UserDirs {
                 return;
             }
         };
-        let mut uids: Vec<u32> = Vec::new();
-        let mut cut = false;
-        let listed = base.list(|name| {
-            // Decimal and nothing else: "007" and "7" must not both be user 7.
-            let uid = name
-                .parse::<u32>()
-                .ok()
-                .filter(|uid| uid.to_string() == name);
-            if let Some(uid) = uid {
-                cut = uids.len() >= self.users_max;
-                if !cut {
-                    uids.push(uid);
-                }
+        let uids = match self.choose(&mut base) {
+            Ok(uids) => uids,
+            Err(e) => {
+                warn!("rings", "{}: {e}", self.path.display());
+                return;
             }
-            !cut
-        });
-        if let Err(e) = listed {
-            warn!("rings", "{}: {e}", self.path.display());
-            return;
-        }
-        if cut {
-            warn!(
-                "too many users",
-                "{}: more than {} users; the rest waits; raise users_max",
-                self.path.display(),
-                self.users_max
-            );
-        }
+        };
         let mut users = Vec::new();
         for uid in uids {
             let known = self
@@ -247,16 +232,62 @@ impl UserDirs {
         self.base = Some(base);
     }
 
-    fn open_user(&self, base: &OwnedFd, uid: u32) -> io::Result<Option<OwnedFd>> {
-        let dir = sys::open_dir_at(base, &uid.to_string())?;
-        let owner = sys::stat(&dir)?.st_uid;
-        if owner != uid {
-            self.counters.bad_rings.add(1);
+    /// Whose directories to read: those of users who are known already and, up to `users_max`, new ones, the smallest uid first.
+    /// A directory counts only for the user who owns it, so that nobody crowds others out by making many.
+    fn choose(&mut self, base: &mut Watched) -> io::Result<Vec<u32>> {
+        let known: BTreeSet<u32> = self.users.iter().map(|(uid, _)| *uid).collect();
+        let (mut old, mut new) = (Vec::new(), BTreeSet::new());
+        let (mut foreign, mut example, mut cut) = (0, String::new(), false);
+        base.list(|name| {
+            // Decimal and nothing else: "007" and "7" must not both be user 7.
+            let uid = name.parse::<u32>().ok();
+            let Some(uid) = uid.filter(|uid| uid.to_string() == name) else {
+                return true;
+            };
+            match fs::symlink_metadata(self.path.join(name)) {
+                Ok(m) if m.is_dir() && m.uid() == uid => {
+                    if known.contains(&uid) {
+                        old.push(uid);
+                    } else {
+                        new.insert(uid);
+                    }
+                }
+                Ok(_) => {
+                    foreign += 1;
+                    example = name.to_string();
+                }
+                Err(_) => {} // gone again
+            }
+            if known.len() + new.len() > self.users_max {
+                cut |= new.pop_last().is_some();
+            }
+            true
+        })?;
+        if foreign > self.foreign {
+            self.counters.bad_rings.add(foreign - self.foreign);
             warn!(
                 "user directory's owner",
-                "{}/{uid}: belongs to user {owner}; it is not read",
+                "{}/{example}: no directory that belongs to the user of its name (one of {foreign}); it is not read",
                 self.path.display()
             );
+        }
+        self.foreign = foreign;
+        if cut {
+            warn!(
+                "too many users",
+                "{}: more than {} users; the rest waits; raise users_max",
+                self.path.display(),
+                self.users_max
+            );
+        }
+        old.extend(new);
+        Ok(old)
+    }
+
+    fn open_user(&self, base: &OwnedFd, uid: u32) -> io::Result<Option<OwnedFd>> {
+        let dir = sys::open_dir_at(base, &uid.to_string())?;
+        // Looked at again: another one may have taken its place.
+        if sys::stat(&dir)?.st_uid != uid {
             return Ok(None);
         }
         Ok(Some(dir))
@@ -271,3 +302,7 @@ impl UserDirs {
         }));
     }
 }
+
+#[cfg(test)]
+#[path = "user_dirs_tests.rs"]
+mod tests;

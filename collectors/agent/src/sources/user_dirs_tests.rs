@@ -1,0 +1,64 @@
+use super::*;
+use crate::testing::{own_uid, temp_dir};
+use std::os::unix::fs::chown;
+use std::path::Path;
+
+fn dirs(path: &Path, users_max: usize) -> (UserDirs, Arc<Counters>) {
+    let counters = Arc::new(Counters::default());
+    let path = path.to_path_buf();
+    (
+        UserDirs::new(path, ".ring", users_max, 10, counters.clone()),
+        counters,
+    )
+}
+
+/// The users whose directories are there, after a new listing.
+fn users(dirs: &mut UserDirs) -> Vec<u32> {
+    dirs.base = None;
+    dirs.poll(|_| true);
+    let mut users: Vec<u32> = dirs.users.iter().map(|(uid, _)| *uid).collect();
+    users.sort_unstable();
+    users
+}
+
+#[test]
+fn directories_that_belong_to_somebody_else_crowd_nobody_out() {
+    let base = temp_dir("crowd");
+    fs::create_dir(base.join(own_uid().to_string())).unwrap();
+    fs::write(base.join("file"), "").unwrap();
+    let (mut dirs, counters) = dirs(&base, 3);
+    assert_eq!(users(&mut dirs), [own_uid()]);
+    // On tmpfs these come first, on others some do.
+    for forged in 0..1100 {
+        fs::create_dir(base.join((2_000_000 + forged).to_string())).unwrap();
+    }
+    std::os::unix::fs::symlink("/", base.join("1999999")).unwrap();
+    for _ in 0..3 {
+        assert_eq!(users(&mut dirs), [own_uid()]);
+        assert_eq!(counters.bad_rings.get(), 1101, "each is counted once");
+    }
+    let (mut later, _) = self::dirs(&base, 3);
+    assert_eq!(users(&mut later), [own_uid()]);
+}
+
+#[test]
+fn the_cut_keeps_known_users_and_prefers_small_numbers() {
+    let base = temp_dir("cut-users");
+    let user = |uid: u32| {
+        let dir = base.join(uid.to_string());
+        fs::create_dir(&dir).unwrap();
+        chown(&dir, Some(uid), None).is_ok()
+    };
+    if !user(2_000_000) {
+        return; // only root can make other users' directories
+    }
+    let (mut dirs, _) = dirs(&base, 3);
+    assert_eq!(users(&mut dirs), [2_000_000]);
+    (0..30).for_each(|more| assert!(user(100_000 + more)));
+    assert_eq!(users(&mut dirs), [100_000, 100_001, 2_000_000]);
+    (0..30).for_each(|more| assert!(user(1000 + more)));
+    assert_eq!(users(&mut dirs), [100_000, 100_001, 2_000_000]);
+    fs::remove_dir(base.join("100000")).unwrap();
+    users(&mut dirs);
+    assert_eq!(users(&mut dirs), [1000, 100_001, 2_000_000]);
+}
