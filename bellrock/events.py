@@ -28,15 +28,21 @@ class Launch:
 
 def new_launch(job: str, argv: Sequence[str]) -> Launch:
     """A launch of `argv` in `job`, by this user, now."""
-    command = shlex.join(argv)
+    command = _readable(shlex.join(argv))
     return Launch(
         job=job,
         launch=ids.short_id(9),
-        cluster=os.environ.get("SLURM_CLUSTER_NAME") or None,
-        program=os.path.basename(argv[0]) or argv[0],
+        cluster=_readable(os.environ.get("SLURM_CLUSTER_NAME", "")) or None,
+        program=_readable(os.path.basename(argv[0]) or argv[0]),
         command=command if len(command) <= COMMAND_LENGTH_MAX else command[: COMMAND_LENGTH_MAX - 1] + "…",
-        user=user_name(),
+        user=_readable(user_name()),
     )
+
+
+def _readable(words: str) -> str:
+    """Text that is UTF-8 in any reader's eyes. Python holds foreign bytes of arguments and variables as lone surrogates,
+    which JSON's other readers refuse, and the whole event with them; here they become U+FFFD."""
+    return words.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def user_name() -> str:
@@ -45,6 +51,17 @@ def user_name() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return str(os.getuid())
+
+
+def _launcher() -> dict[str, int]:
+    """`pid` and `pid_start_ticks` (field 22 of /proc/self/stat) of this process: together they name no other. Empty
+    where /proc does not tell."""
+    try:
+        # The command's name in the second field may hold blanks and brackets.
+        stat = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+        return {"pid": os.getpid(), "pid_start_ticks": int(stat[19])}
+    except (OSError, ValueError, IndexError):
+        return {}
 
 
 def write_event(folder: Path, launch: Launch, event: str, exit_code: int | None = None, time_ns: int | None = None) -> Path:
@@ -62,6 +79,9 @@ def write_event(folder: Path, launch: Launch, event: str, exit_code: int | None 
         "time": time.time_ns() if time_ns is None else time_ns,
         "exit_code": exit_code,
     }
+    if event == "start":
+        # Who writes the end. Where that process is gone without an end, there will be none.
+        body |= _launcher()
     # The names sort as the events happened.
     path = folder / f"{launch.launch}.{'1' if event == 'start' else '2'}-{event}.job"
     temporary = path.with_suffix(".tmp")
