@@ -98,53 +98,18 @@ def run(
     command: tuple[str, ...],
 ) -> None:
     from bellrock import ids, program, watch
-    from bellrock.embedded import Keeper
-    from bellrock.run import run_program
+    from bellrock.run import run_and_tell
 
     job = ids.job_id(name)
     watched, warnings = watch.make_watch(watch_prefixes, ignore_prefixes, file_systems)
     for line in warnings:
         console.warn(line)
     console.log_warnings()
-    keeper = Keeper("run")
     try:
-        with program.signals_held() as mask:
-            # The server comes up beside the program, never before it.
-            finished = run_program(command, job, watched, mask, console.warn, started=keeper.start)
+        run_and_tell(command, job, watched, quiet=quiet, as_json=as_json)
     except program.CannotStart as error:
         console.fail(str(error))
         sys.exit(error.exit_code)
-    try:
-        _after_run(keeper, finished, quiet, as_json)
-    except KeyboardInterrupt:
-        console.say(f"not waited for; later: bellrock show {job}")
-    except BellrockError as error:
-        console.warn(f"the job's records wait for a server: {error}")
-    sys.exit(finished.exit_code)
-
-
-def _after_run(keeper: Any, finished: Any, quiet: bool, as_json: bool) -> None:
-    from bellrock import report
-    from bellrock.run import SETTLE_S, interrupt_on_term, wait_settled
-
-    interrupt_on_term()
-    try:
-        if quiet or not finished.end_ns:
-            return
-        with console.waiting(f"waiting for the last records of job {finished.job}"):
-            answer = wait_settled(keeper.client, finished, time.sleep)
-        if answer is None:
-            console.warn(f"job {finished.job} was not complete after {SETTLE_S:.0f} s; later: bellrock show {finished.job}")
-        elif as_json:
-            print(json.dumps(report.headline(answer["profile"])), file=sys.stderr)
-        else:
-            for line in report.summary(answer):
-                console.stderr().print(line if line.startswith(" ") else f"bellrock: {line}")
-            console.stderr().print(
-                f"  more: bellrock show {finished.job}" if keeper.is_own else f"  {keeper.client().page(answer['job']['job_id'])}"
-            )
-    finally:
-        keeper.stop()
 
 
 @cli.command(
@@ -173,6 +138,7 @@ def server(config_file: Path | None, host: str | None, port: int | None, ingest_
     import logging
 
     from bellrock import config, paths, program
+    from bellrock.embedded import faults
     from bellrock.server import Server
 
     if sample_config:
@@ -184,7 +150,8 @@ def server(config_file: Path | None, host: str | None, port: int | None, ingest_
     logging.getLogger("alembic").setLevel(logging.WARNING)
     with program.signals_held():
         running = Server(settings, state)
-        running.start()
+        with faults(state):
+            running.start()
         try:
             click.echo(f"pages at {running.url} · records at {settings.ingest.host}:{running.ingest_port} · state in {state}")
             while not program.pause(3600):

@@ -31,6 +31,10 @@ class Unavailable(BellrockError):
     exit_code = EXIT_UNAVAILABLE
 
 
+class ServerFault(Unavailable):
+    """No server can be started here, and to try again at once would be in vain."""
+
+
 class ApiError(BellrockError):
     """The server answered with an error. `status` is HTTP's, `code` the API's own word."""
 

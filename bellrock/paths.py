@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bellrock.errors import BellrockError, Unavailable
+from bellrock.errors import BellrockError, Unavailable, UsageError
 
 PRELOAD = "libbellrock.so"
 AGENT = "bellrock-agent"
@@ -31,13 +31,20 @@ def artefact(name: str) -> Path:
 
 
 def state_dir() -> Path:
-    """The state's place, not made yet: $BELLROCK_STATE, else $XDG_DATA_HOME/bellrock, else ~/.local/share/bellrock."""
+    """The state's place, not made yet: $BELLROCK_STATE, else $XDG_DATA_HOME/bellrock, else ~/.local/share/bellrock.
+
+    Raises UsageError for a user without a home directory."""
     named = os.environ.get("BELLROCK_STATE")
     if named:
         return Path(named).absolute()
     base = os.environ.get("XDG_DATA_HOME")
     # The base directory specification: a relative path there is to be ignored.
-    return (Path(base) if base and os.path.isabs(base) else Path.home() / ".local" / "share") / "bellrock"
+    if base and os.path.isabs(base):
+        return Path(base) / "bellrock"
+    try:
+        return Path.home() / ".local" / "share" / "bellrock"
+    except RuntimeError:
+        raise UsageError(f"user {os.getuid()} has no home directory to keep records in", "set HOME or BELLROCK_STATE") from None
 
 
 def rings_dir() -> Path:

@@ -3,14 +3,18 @@
 import errno
 import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NoReturn
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 # What is passed on to the program. Stops and window changes are the terminal's, which tells the whole group.
 FORWARDED = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2})
+# Those that ask a command to end; the rest of them mean something to the program alone.
+ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 WAITED = FORWARDED | {signal.SIGCHLD}
 # si_code of a signal that the kernel sent, such as the terminal's on Ctrl-C: the program in our group got its own.
 SI_KERNEL = 128
@@ -83,6 +87,36 @@ def wait(pid: int) -> Ended:
         if done:
             code = os.waitstatus_to_exitcode(status)
             return Ended(code if code >= 0 else 128 - code, tuple(seen))
+
+
+def interrupt_once() -> None:
+    """From here on, also for signals that `signals_held` still holds back, the first of those that ask a command to end
+    raises KeyboardInterrupt, and the rest do nothing: neither may they change the exit code, nor break off the end.
+
+    What the parent has us ignore (nohup) stays ignored. USR1 and USR2 were for the program."""
+    asked = []
+
+    def interrupt(_number: int, _frame: object) -> None:
+        if not asked:
+            asked.append(True)
+            raise KeyboardInterrupt
+
+    for number in FORWARDED:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt if number in ENDING else signal.SIG_IGN)
+
+
+def leave(exit_code: int) -> NoReturn:
+    """End the process at once with `exit_code`, whatever its threads do: at an ordinary end they could hold it up or crash."""
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, WAITED)
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError, AttributeError):
+                pass  # closed, or nobody reads it
+    finally:
+        os._exit(exit_code)
 
 
 def pause(seconds: float) -> bool:

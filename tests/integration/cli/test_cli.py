@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+
+from bellrock.state import StateLock
 
 ROOT = Path(__file__).resolve().parents[3]
 START_NS = 1_800_000_000_000_000_000
@@ -219,6 +222,77 @@ def test_run_works_without_a_place_for_rings(api: FakeApi, state, monkeypatch: p
     monkeypatch.setenv("BELLROCK_RINGS", "/proc/nowhere")
     done = bellrock("run", "--", "echo", "fine")
     assert (done.returncode, done.stdout) == (0, "fine\n") and "unwatched" in done.stderr
+
+
+@pytest.fixture
+def no_agent(state) -> None:
+    """A server needs no agent, so nothing has to be built."""
+    (state.state_dir / "server.toml").write_text("[agent]\nrun = false\n")
+
+
+@pytest.mark.parametrize("name", ["records.duckdb", "jobs.db"])
+def test_a_damaged_state_costs_no_exit_code_and_says_what_to_do(state, no_agent, name: str) -> None:
+    damaged = state.state_dir / name
+    damaged.write_bytes(b"garbage" * 1000)
+    done = bellrock("run", "--", "sh", "-c", "exit 7")
+    assert done.returncode == 7 and str(damaged) in done.stderr and "fault of Bellrock" not in done.stderr
+    done = bellrock("jobs")
+    assert done.returncode == 3 and f"mv {damaged} " in done.stderr and "fault of Bellrock" not in done.stderr
+    damaged.unlink()
+    assert bellrock("jobs").returncode == 0
+
+
+# In a process of its own, with something changed before the command begins.
+def bellrock_after(change: str, *words: str, **more) -> subprocess.CompletedProcess:
+    script = f"import sys\nfrom bellrock import cli\n{change}\nsys.argv = ['bellrock', *sys.argv[1:]]\ncli.main()"
+    return subprocess.run([sys.executable, "-c", script, *words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, **more)
+
+
+def test_run_works_for_a_user_without_a_home(state) -> None:
+    homeless = "import pathlib\ndef home(): raise RuntimeError('no home')\npathlib.Path.home = home"
+    env = {name: value for name, value in state.env.items() if name not in ("BELLROCK_STATE", "XDG_DATA_HOME")}
+    began = time.monotonic()
+    done = bellrock_after(homeless, "run", "--", "sh", "-c", "exit 6", env=env)
+    assert time.monotonic() - began < 15, "it was waited for what cannot come"
+    assert done.returncode == 6 and "fault of Bellrock" not in done.stderr
+    done = bellrock_after(homeless, "jobs", env=env)
+    assert done.returncode == 2 and "BELLROCK_STATE" in done.stderr
+
+
+def test_a_fault_of_ours_costs_no_exit_code(api: FakeApi, state) -> None:
+    broken = "from bellrock import report\ndef summary(_): raise ZeroDivisionError('odd')\nreport.summary = summary"
+    done = bellrock_after(broken, "run", "--", "sh", "-c", "exit 5")
+    assert done.returncode == 5 and "odd" in done.stderr and "Traceback" not in done.stderr
+    done = bellrock_after(broken, "run", "--", "sh", "-c", "exit 5", env={**os.environ, "BELLROCK_DEBUG": "1"})
+    assert done.returncode == 5 and "Traceback" in done.stderr
+
+
+def test_signals_that_come_too_late_for_the_program_cost_no_exit_code(api: FakeApi, state) -> None:
+    late = """
+import os, signal
+from bellrock import run
+real = run.run_program
+def run_program(*words, **more):
+    finished = real(*words, **more)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"):
+        os.kill(os.getpid(), getattr(signal, name))
+    return finished
+run.run_program = run_program"""
+    done = bellrock_after(late, "run", "--name", "j", "--", "sh", "-c", "exit 7")
+    assert done.returncode == 7 and "bellrock show j" in done.stderr and "Traceback" not in done.stderr
+    assert "race" not in done.stderr
+
+
+def test_quiet_waits_for_no_server(state, no_agent) -> None:
+    lock = StateLock(state.state_dir)
+    lock.acquire()
+    try:
+        began = time.monotonic()
+        # Another command holds the state and does not answer; one that waits for it does so for 15 s.
+        assert bellrock("run", "--quiet", "--", "sh", "-c", "exit 3").returncode == 3
+        assert time.monotonic() - began < 10
+    finally:
+        lock.release()
 
 
 def test_run_passes_signals_on(api: FakeApi, state, tmp_path: Path) -> None:
