@@ -12,6 +12,8 @@ from bellrock.errors import UsageError
 # The library's bounds (collectors/preload/process.c): it leaves out what is beyond.
 PREFIXES_MAX = 128
 PREFIX_BYTES_MAX = 8191
+# Below what is no directory there can be nothing.
+NOWHERE = "/dev/null/nothing"
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,16 @@ def make_watch(
     warnings = []
     prefixes = [form for prefix in watch for form in _forms(prefix)]
     if file_systems:
-        mounted = mount_points(Path("/proc/self/mounts").read_text() if mounts is None else mounts)
+        # The names of file systems and mount points are bytes; Python's own functions take them so.
+        mounted = mount_points(Path("/proc/self/mounts").read_text(errors="surrogateescape") if mounts is None else mounts)
         for kind in file_systems:
             if kind not in mounted:
                 warnings.append(f"no file system of type {kind} is mounted here (there are: {', '.join(sorted(mounted))})")
             prefixes += mounted.get(kind, [])
+        if not prefixes:
+            # No prefix at all would mean everything.
+            prefixes.append(NOWHERE)
+            warnings.append("nothing is watched, since --watch-fs found nothing to watch")
     ignored = [form for prefix in ignore for form in _forms(prefix)]
     for prefix in [*prefixes, *ignored]:
         if ":" in prefix:

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,18 @@ def test_a_file_system_becomes_its_mount_points() -> None:
 
 def test_a_file_system_that_is_not_mounted_is_told_and_nothing_fails() -> None:
     watched, warnings = watch.make_watch([], [], ["gpfs"], MOUNTS)
-    assert watched.watch == () and "gpfs" in warnings[0] and "lustre" in warnings[0]
+    assert "gpfs" in warnings[0] and "lustre" in warnings[0]
+    # An empty list would watch everything.
+    assert watched.watch == (watch.NOWHERE,) and not Path(watch.NOWHERE).parent.is_dir() and "nothing is watched" in warnings[1]
+    watched, warnings = watch.make_watch(["/a"], [], ["gpfs"], MOUNTS)
+    assert watched.watch == ("/a",) and len(warnings) == 1
+
+
+def test_a_mount_point_that_is_no_text_is_kept_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mounts").write_bytes(b"fs /m\xff lustre rw 0 0\n")
+    monkeypatch.setattr(watch, "Path", lambda _: tmp_path / "mounts")
+    watched, _ = watch.make_watch([], [], ["lustre"])
+    assert [os.fsencode(prefix) for prefix in watched.watch] == [b"/m\xff"]
 
 
 def test_prefixes_become_absolute_with_and_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
