@@ -14,7 +14,7 @@ from pathlib import Path
 from bellrock import paths
 from bellrock.client import Client
 from bellrock.config import Config, load
-from bellrock.errors import BellrockError, ServerFault, Unavailable
+from bellrock.errors import BellrockError, ServerFault, Unavailable, UsageError
 from bellrock.server import Server
 from bellrock.state import StateHeld, find
 
@@ -99,12 +99,10 @@ def faults(state: Path) -> Iterator[None]:
     which passes, and UsageError."""
     try:
         yield
-    except (StateHeld, ServerFault):
+    except (StateHeld, ServerFault, UsageError):
         raise
-    except Unavailable as error:
+    except BellrockError as error:
         raise ServerFault(error.what, error.hint) from error
-    except BellrockError:
-        raise
     except Exception as error:
         fault = _fault(error, state)
         if fault is None:

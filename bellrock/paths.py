@@ -65,7 +65,8 @@ def private_dir(path: Path) -> Path:
     # On /dev/shm anyone may have made that name first: what is not ours is not trusted, and a symlink is not followed.
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise BellrockError(
-            f"{path} is not a directory of yours (owner {found.st_uid})", f"look with `ls -ld {path}`, and remove or rename it"
+            f"{path} is not a directory of yours (owner {found.st_uid})",
+            f"look with `ls -ld {path}`; have it removed, or set BELLROCK_STATE or BELLROCK_RINGS to another place",
         )
     if found.st_mode & 0o077:
         path.chmod(0o700)
@@ -73,11 +74,32 @@ def private_dir(path: Path) -> Path:
 
 
 def user_rings() -> Path:
-    """<rings>/<uid>, made 0700 where it is missing. A shared <rings> (a site's agent) may belong to another user."""
+    """<rings>/<uid>, made 0700 where it is missing. Raises BellrockError where others could take it away from us.
+
+    The default <rings> is ours alone. One that $BELLROCK_RINGS names may be shared (a site's agent): then it is root's and
+    sticky, or ours and nobody else may write there."""
     rings = rings_dir()
-    if not rings.is_dir() or rings.is_symlink():
+    if os.environ.get("BELLROCK_RINGS") and os.path.lexists(rings):
+        _check_shared(rings)
+    else:
         private_dir(rings)
     return private_dir(rings / str(os.getuid()))
+
+
+def _check_shared(rings: Path) -> None:
+    try:
+        found = rings.lstat()
+    except OSError as error:
+        raise BellrockError(f"BELLROCK_RINGS: {rings}: {error.strerror}", "set it to a directory of yours, or unset it") from error
+    # Whoever may write in a directory that is not sticky may also rename what is in it, whosever that is.
+    sticky, others_write = found.st_mode & stat.S_ISVTX, found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    ours = found.st_uid == os.getuid() and (sticky or not others_write)
+    if not stat.S_ISDIR(found.st_mode) or not (ours or (found.st_uid == 0 and sticky)):
+        raise BellrockError(
+            f"BELLROCK_RINGS: {rings} is neither a directory of yours alone nor root's and sticky "
+            f"(owner {found.st_uid}, mode {stat.filemode(found.st_mode)})",
+            "set it to a directory of yours, or unset it",
+        )
 
 
 def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy.exc import DatabaseError
 
 from bellrock import embedded
-from bellrock.errors import EXIT_UNAVAILABLE, ServerFault, Unavailable, UsageError
+from bellrock.errors import EXIT_UNAVAILABLE, BellrockError, ServerFault, Unavailable, UsageError
 from bellrock.state import StateHeld
 from jobdb.repository import JobDBError
 from pipeline.store import StoreError
@@ -56,6 +56,7 @@ def raising(error: Exception):
         (DatabaseError("SELECT", {}, Exception("file is not a database")), "jobs.db: file is not a database", "jobs.db.damaged"),
         (OSError(28, "No space left on device", "/s/agent.toml"), "/s/agent.toml: No space", "df "),
         (OSError(98, "Address already in use"), "port", "again"),
+        (BellrockError("/dev/shm/bellrock-7 is not yours", "set BELLROCK_RINGS"), "/dev/shm/bellrock-7", "BELLROCK_RINGS"),
     ],
 )
 def test_a_server_that_cannot_start_says_what_where_and_what_next(server, error: Exception, what: str, hint: str) -> None:

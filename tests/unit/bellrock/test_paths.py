@@ -34,6 +34,66 @@ def test_what_is_not_a_directory_of_ours_is_refused(tmp_path: Path) -> None:
             paths.private_dir(tmp_path / name)
 
 
+def owned_by(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
+    """As another user sees it: nothing in the file system changes."""
+    monkeypatch.setattr(paths.os, "getuid", lambda: uid)
+
+
+def test_the_default_rings_are_ours_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BELLROCK_RINGS", raising=False)
+    theirs = tmp_path / "bellrock-7"
+    theirs.mkdir()
+    monkeypatch.setattr(paths, "rings_dir", lambda: theirs)
+    # Even sticky: who made it can make the name lead elsewhere at any time.
+    for mode in (0o777, 0o1777, 0o755):
+        theirs.chmod(mode)
+        with monkeypatch.context() as patch:
+            owned_by(patch, 12345)
+            with pytest.raises(BellrockError, match="not a directory of yours") as error:
+                paths.user_rings()
+        assert str(theirs) in error.value.what and "BELLROCK_RINGS" in error.value.hint
+        assert theirs.stat().st_mode & 0o7777 == mode and os.listdir(theirs) == []
+    theirs.chmod(0o777)
+    paths.user_rings()
+    assert theirs.stat().st_mode & 0o7777 == 0o700
+
+
+def test_named_rings_may_be_shared_where_nobody_can_take_ours_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rings = tmp_path / "rings"
+    monkeypatch.setenv("BELLROCK_RINGS", str(rings))
+    rings.mkdir()
+    for mode, fine in ((0o755, True), (0o700, True), (0o1777, True), (0o777, False), (0o775, False)):
+        rings.chmod(mode)
+        if fine:
+            assert paths.user_rings() == rings / str(os.getuid())
+        else:
+            with pytest.raises(BellrockError, match="BELLROCK_RINGS"):
+                paths.user_rings()
+        assert rings.stat().st_mode & 0o7777 == mode, "a place of the user's own choice is left as it is"
+    rings.rename(tmp_path / "elsewhere")
+    rings.symlink_to("elsewhere")
+    with pytest.raises(BellrockError, match="BELLROCK_RINGS"):
+        paths.user_rings()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to make directories of several owners")
+def test_named_rings_of_others_are_roots_and_sticky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rings = tmp_path / "rings"
+    monkeypatch.setenv("BELLROCK_RINGS", str(rings))
+    rings.mkdir()
+    (rings / "12345").mkdir(mode=0o700)
+    os.chown(rings / "12345", 12345, 12345)
+    owned_by(monkeypatch, 12345)
+    for owner, mode, fine in ((0, 0o1777, True), (0, 0o777, False), (54321, 0o1777, False), (54321, 0o755, False)):
+        os.chown(rings, owner, owner)
+        rings.chmod(mode)
+        if fine:
+            assert paths.user_rings() == rings / "12345"
+        else:
+            with pytest.raises(BellrockError, match="BELLROCK_RINGS"):
+                paths.user_rings()
+
+
 def test_a_missing_artefact_says_how_to_build_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BELLROCK_BUILD", str(tmp_path))
     with pytest.raises(BellrockError) as error:
