@@ -57,9 +57,10 @@ impl Batch {
         }
     }
 
-    /// Whether one more event fits. An event larger than the rest of the bound still goes in.
+    /// Whether one more event fits. An event larger than the rest of the bound still goes in. A finished window that the
+    /// spool has not taken yet has no room: it is the one that is tried again.
     pub fn has_room(&self) -> bool {
-        self.events < self.events_max && self.raw < self.raw_max
+        self.payload.is_empty() && self.events < self.events_max && self.raw < self.raw_max
     }
 
     #[cfg(test)]
@@ -180,6 +181,22 @@ mod tests {
             assert!(batch.is_empty());
         }
         assert!(batch.finish().unwrap().payload.is_empty());
+    }
+
+    /// The spool was full and the agent looks once more before it ends: what it finds must not go into the old window.
+    #[test]
+    fn a_finished_window_takes_nothing_more() {
+        let mut batch = Batch::new("n1", 1, 1, 10, RAW_BYTES_MAX);
+        let push = |batch: &mut Batch| batch.push("sample", |out| event::integer(out, "x", 1));
+        assert!((0..3).all(|_| push(&mut batch)));
+        let before = batch.finish().unwrap().payload.to_vec();
+        assert!(!batch.has_room() && !push(&mut batch));
+        let window = batch.finish().unwrap();
+        assert_eq!((window.events, open_window(window.payload).len()), (3, 3));
+        assert_eq!(window.payload, before);
+        batch.restart(4).unwrap();
+        assert!(push(&mut batch));
+        assert_eq!(open_window(batch.finish().unwrap().payload)[0]["seq"], 4);
     }
 
     #[test]
