@@ -89,10 +89,10 @@ impl Spool {
             .as_ref()
             .map_or(1, |r| r.next_number)
             .max(acked + 1);
-        // After a crash of the machine the end of the spool may be lost although the server has it: numbers given then must
-        // not be given again, so a new boot begins.
+        // Where the end of the spool was lost although the server has it (a crash of the machine, a damaged disk), numbers that
+        // were given must not be given again: the server would drop the records as resent. So a new boot begins.
         let (boot, next_seq, file) = match (&recovered, segments.back()) {
-            (Some(r), Some(last)) if r.kernel_boot == kernel_boot => {
+            (Some(r), Some(last)) if r.kernel_boot == kernel_boot && acked < r.next_number => {
                 let path = segment_path(dir, last.id);
                 let file = OpenOptions::new()
                     .read(true)

@@ -287,6 +287,36 @@ fn another_boot_of_the_machine_is_another_boot_of_the_spool() {
 }
 
 #[test]
+fn an_acknowledged_end_that_is_lost_is_another_boot() {
+    let mut f = Fixture::new("acked-end", MAX, 1 << 20);
+    f.append(2).unwrap();
+    let keep = f.spool.bytes();
+    f.append(2).unwrap();
+    f.append(2).unwrap();
+    let boot = f.spool.boot();
+    f.spool.shared().acknowledge(2);
+    f.spool.shared().save();
+    let path = segment_path(&f.dir, 1);
+    let cut = |length: u64| {
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(length).unwrap();
+    };
+    // Only what was not acknowledged is lost: its numbers are free.
+    cut(f.spool.bytes() - 1);
+    f = f.again();
+    assert_eq!((f.spool.boot(), f.spool.next_seq()), (boot, 5));
+    // Numbers 3 and 4 are the server's.
+    cut(keep + 1);
+    f = f.again();
+    assert!(f.spool.boot() != boot && f.spool.next_seq() == 1);
+    f.append(1).unwrap();
+    let unsent = f.unsent();
+    assert_eq!(unsent.len(), 1);
+    assert_eq!(unsent[0].1[0]["seq"], 1);
+    assert_eq!(f.again().spool.next_seq(), 2);
+}
+
+#[test]
 fn a_damaged_middle_is_passed_over_while_shipping() {
     let mut f = Fixture::new("middle", MAX, 300);
     for _ in 0..9 {
