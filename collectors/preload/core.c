@@ -36,20 +36,30 @@ struct image {
     uint32_t pid;
 };
 static struct image *_Atomic image;
-static _Atomic bool disabled; /* no ring could be had: the program runs unwatched */
-_Atomic uint64_t window_ticks = 50000000; /* until it is measured: some ten milliseconds */
+static _Atomic uint64_t retry_at_ns; /* no ring could be had: until then the program runs unwatched */
+static _Atomic uint64_t missed;      /* operations meanwhile; they go into the next ring's count of lost ones */
+struct wiped wiped __attribute__((aligned(4096)));
+static _Atomic uint64_t measured_window = 50000000; /* until it is measured: some ten milliseconds */
 static uint64_t window_ns = 1000000000;
 static pthread_key_t thread_key;
 static bool have_thread_key;
 
+static long not_implemented(void)
+{
+    errno = ENOSYS;
+    return -1;
+}
 void *real_symbol(const char *name)
 {
     int error = errno;
     void *symbol = dlsym(RTLD_NEXT, name);
+    if (!symbol && !strncmp(name, "__isoc23_", 9)) { /* what differs is only how 0b101 is read */
+        char older[64] = "__isoc99_";
+        strncat(older, name + 9, sizeof older - 10);
+        symbol = dlsym(RTLD_NEXT, older);
+    }
     errno = error;
-    if (!symbol) /* a call that this C library does not have cannot be reached by a program linked with it */
-        abort();
-    return symbol;
+    return symbol ? symbol : (void *)not_implemented;
 }
 
 /* Calls of our own go past the wrappers. */
@@ -85,16 +95,22 @@ static void pick_clock(void)
 #endif
 }
 
+static void window_set(uint64_t ticks)
+{
+    atomic_store_explicit(&measured_window, ticks ? ticks : 1, memory_order_relaxed);
+    atomic_store_explicit(&wiped.window_ticks, ticks ? ticks : 1, memory_order_relaxed);
+}
+
 /* Sets the window from the clocks' rate since the image began. */
 static void measure_window(struct image *im)
 {
     if (clock_kind == TP_CLOCK_MONOTONIC) {
-        atomic_store_explicit(&window_ticks, window_ns, memory_order_relaxed);
+        window_set(window_ns);
         return;
     }
     uint64_t ticks = now_ticks() - im->anchor_ticks, ns = monotonic_ns() - im->anchor_ns;
     if (ns > 5000000 && ticks < UINT64_MAX / 2)
-        atomic_store_explicit(&window_ticks, (uint64_t)((double)ticks / (double)ns * (double)window_ns), memory_order_relaxed);
+        window_set((uint64_t)((double)ticks / (double)ns * (double)window_ns));
 }
 
 /* Room for [offset, offset + length) in the file, unless that would leave others too little of the file system: MPI libraries live
@@ -146,20 +162,25 @@ no_file:
     return NULL;
 }
 
+enum { RETRY_NS = 1000000000 };
 static struct image *image_get(void)
 {
     struct image *im = atomic_load_explicit(&image, memory_order_acquire);
-    if (im || atomic_load_explicit(&disabled, memory_order_relaxed))
+    if (im)
         return im;
+    uint64_t retry = atomic_load_explicit(&retry_at_ns, memory_order_relaxed), now = retry ? monotonic_ns() : 0;
+    if (now < retry)
+        return NULL;
     struct image *mine = image_make(), *none = NULL;
     if (!mine) {
-        atomic_store(&disabled, true);
+        atomic_store(&retry_at_ns, (retry ? now : monotonic_ns()) + RETRY_NS);
         return NULL;
     }
     if (!atomic_compare_exchange_strong(&image, &none, mine)) {
         syscall(SYS_unlink, mine->path);
         return none;
     }
+    tp_lost_operations(mine->header, atomic_exchange(&missed, 0));
     return mine;
 }
 
@@ -220,13 +241,17 @@ static void thread_ended(void *segment)
 void record_rarely(const struct tp_operation *o, uint32_t outcome)
 {
     int error = errno;
+    if (!atomic_load_explicit(&wiped.window_ticks, memory_order_relaxed)) {
+        core_forked();
+        self.busy = 1;
+    }
     if (!self.segment) {
         if (!thread_attach()) {
             record_lost();
             errno = error;
             return;
         }
-        outcome = tp_record(self.segment, o, window_ticks);
+        outcome = tp_record(self.segment, o, wiped.window_ticks);
     }
     struct image *im = atomic_load_explicit(&image, memory_order_acquire);
     if (outcome == TP_WINDOW_OVER)
@@ -236,9 +261,9 @@ void record_rarely(const struct tp_operation *o, uint32_t outcome)
         if (other) {
             tp_segment_release(self.segment);
             self.segment = other;
-            outcome = tp_record(other, o, window_ticks);
+            outcome = tp_record(other, o, wiped.window_ticks);
         } else {
-            self.retry_at = o->end + window_ticks / 64;
+            self.retry_at = o->end + wiped.window_ticks / 64;
         }
     }
     if (outcome == TP_FULL)
@@ -250,7 +275,9 @@ void record_lost(void)
 {
     struct image *im = atomic_load_explicit(&image, memory_order_acquire);
     if (im)
-        tp_lost_operation(im->header);
+        tp_lost_operations(im->header, 1);
+    else
+        atomic_fetch_add(&missed, 1);
 }
 
 void record(uint8_t op, int handle, uint64_t file, uint64_t offset, uint64_t size, uint64_t start, uint64_t end, int error,
@@ -299,11 +326,13 @@ const char *name_keep(uint64_t file, const char *path, size_t length)
     return name;
 }
 
-/* After fork: the child is a process of its own. It goes on with its parent's names and descriptors, not with its segments. */
+/* After fork, or at the first operation after one that passed our handler by: the child is a process of its own. It goes on with its parent's names and descriptors, not with its segments. */
 void core_forked(void)
 {
     atomic_store(&image, NULL);
-    atomic_store(&disabled, false);
+    atomic_store(&retry_at_ns, 0);
+    atomic_store(&missed, 0);
+    atomic_store_explicit(&wiped.window_ticks, measured_window, memory_order_relaxed);
     self.segment = NULL;
     self.busy = 0;
     self.retry_at = 0;
@@ -315,6 +344,8 @@ void core_start(uint64_t window, bool eager)
 {
     if (window)
         window_ns = window;
+    madvise(&wiped, sizeof wiped, MADV_WIPEONFORK); /* where the kernel can't, forks past our handler write into the parent's ring */
+    window_set(measured_window);
     pick_clock();
     have_thread_key = pthread_key_create(&thread_key, thread_ended) == 0;
     if (eager)

@@ -15,7 +15,7 @@ enum { PATH_ROOM = 4096 };
 
 /* The working directory: two places, so that a reader never sees one half written. */
 static char directories[2][PATH_ROOM];
-static _Atomic uint32_t directory_version; /* even and 0: not known; the text is in directories[version / 2 % 2] */
+static _Atomic uint32_t directory_version; /* 0: not known; else even, and the text is in directories[version / 2 % 2] */
 
 static const char *working_directory(void)
 {
@@ -29,12 +29,13 @@ static const char *working_directory(void)
 void directory_changed(void)
 {
     int error = errno;
-    uint32_t next = (atomic_load_explicit(&directory_version, memory_order_relaxed) + 2) | 2;
-    next &= ~1u;
+    uint32_t next = atomic_load_explicit(&directory_version, memory_order_relaxed) + 2;
+    if (!next)
+        next = 4;
     char *text = directories[next / 2 % 2];
     if (syscall(SYS_getcwd, text, (size_t)PATH_ROOM) <= 0 || text[0] != '/')
         strcpy(text, "/");
-    atomic_store_explicit(&directory_version, next ? next : 4, memory_order_release);
+    atomic_store_explicit(&directory_version, next, memory_order_release);
     errno = error;
 }
 
@@ -80,7 +81,7 @@ static struct file keep(const char *path, int length)
 struct file file_of(int directory, const char *path)
 {
     const struct file none = {0};
-    if (!path)
+    if (!path || outside())
         return none;
     char text[PATH_ROOM];
     int length = 0, error = errno;
@@ -176,6 +177,27 @@ void descriptor_copied(int from, int to)
     set(to, watched_tag, f, position);
 }
 
+/* The watched file that a descriptor stands for, asked of the system; none where it is no file or directory. */
+static struct file descriptor_file(int fd, struct stat *st)
+{
+    char path[PATH_ROOM];
+    int length = descriptor_path(fd, path);
+    struct file f = length > 0 ? keep(path, length) : (struct file){0};
+    if (f.id && (syscall(SYS_fstat, fd, st) != 0 || !(S_ISREG(st->st_mode) || S_ISDIR(st->st_mode))))
+        f.id = 0;
+    return f;
+}
+
+/* An operation on a descriptor beyond the table: it can only be counted. */
+void descriptor_beyond(int fd)
+{
+    int error = errno;
+    struct stat st;
+    if (!outside() && descriptor_file(fd, &st).id)
+        record_lost();
+    errno = error;
+}
+
 /* A descriptor that we did not see opened (inherited through exec, made by a call below us), or that fork handed down. */
 struct descriptor *descriptor_resolve(int fd)
 {
@@ -194,18 +216,12 @@ struct descriptor *descriptor_resolve(int fd)
         errno = error;
         return d;
     }
-    char path[PATH_ROOM];
-    int length = descriptor_path(fd, path);
     struct stat st;
-    if (length < 0 && errno == EBADF) {
-        errno = error;
-        return NULL;
-    }
-    struct file f = length > 0 ? keep(path, length) : (struct file){0};
-    if (f.id && (syscall(SYS_fstat, fd, &st) != 0 || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))))
-        f.id = 0;
+    errno = 0;
+    struct file f = descriptor_file(fd, &st);
     if (!f.id) {
-        set(fd, FD_IGNORED, f, 0);
+        if (errno != ENOENT) /* else it is not open, and may be opened by a call that we do not see */
+            set(fd, FD_IGNORED, f, 0);
         errno = error;
         return NULL;
     }

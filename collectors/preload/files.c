@@ -5,22 +5,20 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-static void opened(struct file f, int fd, int flags, uint64_t start)
+/* The call has just been answered. */
+static void opened(int directory_fd, const char *path, int fd, int flags, uint64_t start)
 {
+    uint64_t end = now_ticks();
     if (outside())
         return;
     int error = errno;
+    struct file f = file_called(directory_fd, path, fd < 0);
     uint8_t directory = flags & O_DIRECTORY && (flags & O_TMPFILE) != O_TMPFILE ? TP_DIRECTORY : 0;
     if (f.id)
-        record(TP_OPEN, fd, f.id, 0, 0, start, now_ticks(), fd < 0 ? error : 0, directory);
+        record(TP_OPEN, fd, f.id, 0, 0, start, end, fd < 0 ? error : 0, directory);
     if (fd >= 0) /* where an append goes is not known without asking: offsets then count from the opening */
-        descriptor_opened(fd, f, directory | (flags & O_APPEND ? TP_OFFSET_UNSURE : 0));
+        descriptor_opened(fd, f, directory | (flags & O_APPEND ? TP_OFFSET_UNSURE | APPENDS : 0));
     errno = error;
-}
-
-static inline struct file opening(int directory, const char *path)
-{
-    return outside() ? (struct file){0} : file_of(directory, path);
 }
 
 /* The mode, which is there only if the call creates. */
@@ -38,10 +36,9 @@ static inline struct file opening(int directory, const char *path)
     WRAP int name(const char *path, int flags, ...)                                                                          \
     {                                                                                                                        \
         MODE_ARGUMENT(flags)                                                                                                 \
-        struct file f = opening(AT_FDCWD, path);                                                                             \
-        uint64_t start = f.id ? now_ticks() : 0;                                                                             \
+        uint64_t start = now_ticks();                                                                                        \
         int fd = CALL(name)(path, flags, mode);                                                                              \
-        opened(f, fd, flags, start);                                                                                         \
+        opened(AT_FDCWD, path, fd, flags, start);                                                                                         \
         return fd;                                                                                                           \
     }
 #define OPENAT(name)                                                                                                         \
@@ -49,23 +46,20 @@ static inline struct file opening(int directory, const char *path)
     WRAP int name(int directory, const char *path, int flags, ...)                                                           \
     {                                                                                                                        \
         MODE_ARGUMENT(flags)                                                                                                 \
-        struct file f = opening(directory, path);                                                                            \
-        uint64_t start = f.id ? now_ticks() : 0;                                                                             \
+        uint64_t start = now_ticks();                                                                                        \
         int fd = CALL(name)(directory, path, flags, mode);                                                                   \
-        opened(f, fd, flags, start);                                                                                         \
+        opened(directory, path, fd, flags, start);                                                                                         \
         return fd;                                                                                                           \
     }
 #define OPEN_AS(name, flag_bits, directory, parameters, ...)                                                                 \
     REAL(int, name, parameters)                                                                                              \
     WRAP int name(parameters)                                                                                                \
     {                                                                                                                        \
-        struct file f = opening(directory, path);                                                                            \
-        uint64_t start = f.id ? now_ticks() : 0;                                                                             \
+        uint64_t start = now_ticks();                                                                                        \
         int fd = CALL(name)(__VA_ARGS__);                                                                                    \
-        opened(f, fd, flag_bits, start);                                                                                     \
+        opened(directory, path, fd, flag_bits, start);                                                                                     \
         return fd;                                                                                                           \
     }
-#define COMMA ,
 OPEN(open)
 OPEN(open64)
 OPENAT(openat)
@@ -85,7 +79,7 @@ OPEN_AS(__openat64_2, flags, directory, int directory COMMA const char *path COM
         uint64_t start = now_ticks();                                                                                        \
         int fd = CALL(name)(__VA_ARGS__);                                                                                    \
         if (fd >= 0)                                                                                                         \
-            opened(opening(AT_FDCWD, path), fd, 0, start);                                                                   \
+            opened(AT_FDCWD, path, fd, 0, start);                                                                   \
         return fd;                                                                                                           \
     }
 OPEN_TEMPORARY(mkstemp, char *path, path)
@@ -93,7 +87,9 @@ OPEN_TEMPORARY(mkstemp64, char *path, path)
 OPEN_TEMPORARY(mkostemp, char *path COMMA int flags, path, flags)
 OPEN_TEMPORARY(mkostemp64, char *path COMMA int flags, path, flags)
 OPEN_TEMPORARY(mkstemps, char *path COMMA int end, path, end)
+OPEN_TEMPORARY(mkstemps64, char *path COMMA int end, path, end)
 OPEN_TEMPORARY(mkostemps, char *path COMMA int end COMMA int flags, path, end, flags)
+OPEN_TEMPORARY(mkostemps64, char *path COMMA int end COMMA int flags, path, end, flags)
 
 REAL(int, close, int)
 WRAP int close(int fd)
@@ -187,16 +183,15 @@ WRAP int fchdir(int fd)
 REAL(DIR *, opendir, const char *)
 WRAP DIR *opendir(const char *path)
 {
-    struct file f = opening(AT_FDCWD, path);
-    uint64_t start = f.id ? now_ticks() : 0;
+    uint64_t start = now_ticks();
     DIR *r = CALL(opendir)(path);
-    opened(f, r ? dirfd(r) : -1, O_DIRECTORY, start);
+    opened(AT_FDCWD, path, r ? dirfd(r) : -1, O_DIRECTORY, start);
     return r;
 }
 REAL(int, closedir, DIR *)
 WRAP int closedir(DIR *directory)
 {
-    int fd = directory ? dirfd(directory) : -1;
+    int fd = is_null(directory) ? -1 : dirfd(directory);
     struct descriptor *d = fd < 0 || outside() ? NULL : watched(fd);
     uint64_t file = d ? atomic_load_explicit(&d->file, memory_order_relaxed) : 0, start = d ? now_ticks() : 0;
     if (fd >= 0 && !outside())
@@ -211,7 +206,7 @@ WRAP int closedir(DIR *directory)
     REAL(type *, name, DIR *)                                                                                                \
     WRAP type *name(DIR *directory)                                                                                          \
     {                                                                                                                        \
-        int fd = directory ? dirfd(directory) : -1, before = errno;                                                          \
+        int fd = is_null(directory) ? -1 : dirfd(directory), before = errno;                                                          \
         struct descriptor *d = fd < 0 ? NULL : watched(fd);                                                                  \
         if (!d)                                                                                                              \
             return CALL(name)(directory);                                                                                    \

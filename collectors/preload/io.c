@@ -18,7 +18,7 @@ static inline void moved(uint8_t op, int fd, struct descriptor *d, uint64_t star
     uint64_t size = n > 0 ? (uint64_t)n : 0;
     uint64_t offset = size ? atomic_fetch_add_explicit(&p->offset, size, memory_order_relaxed)
                            : atomic_load_explicit(&p->offset, memory_order_relaxed);
-    record_inline(op, fd, file, offset, size, start, end, RARE(n < 0) ? errno : 0, p->flags);
+    record_inline(op, fd, file, offset, size, start, end, RARE(n < 0) ? errno : 0, p->flags & (uint8_t)~APPENDS);
 }
 /* The same at a given offset. */
 static inline void moved_at(uint8_t op, int fd, struct descriptor *d, uint64_t offset, uint64_t start, ssize_t n)
@@ -70,7 +70,6 @@ static inline void moved_at(uint8_t op, int fd, struct descriptor *d, uint64_t o
             moved_at(op, fd, d, (uint64_t)offset, start, n);                                                                 \
         return n;                                                                                                            \
     }
-#define COMMA ,
 
 AT_POSITION(TP_READ, read, void *buffer COMMA size_t size, buffer, size)
 AT_POSITION(TP_WRITE, write, const void *buffer COMMA size_t size, buffer, size)
@@ -95,16 +94,22 @@ AT_EITHER(TP_WRITE, pwritev64v2, const struct iovec *parts COMMA int count COMMA
 
 /* --- from one descriptor to another: a read and a write at once ---------------------------------------------------------- */
 
-static void copied(int in, off64_t *in_offset, off64_t in_before, int out, off64_t *out_offset, off64_t out_before, uint64_t start, ssize_t n)
+/* `n` bytes went from `in` to `out`; an offset is that after the call, NULL where the descriptor's own position counts. A failure counts once. */
+static void transferred(int in, const off64_t *in_offset, int out, const off64_t *out_offset, uint64_t start, ssize_t n)
 {
     struct descriptor *from = watched(in), *to = watched(out);
+    uint64_t moved_bytes = n > 0 ? (uint64_t)n : 0;
+    if (RARE(n < 0 && errno == EFAULT))
+        in_offset = out_offset = NULL; /* not to be read */
     if (from && in_offset)
-        moved_at(TP_READ, in, from, (uint64_t)in_before, start, n);
+        moved_at(TP_READ, in, from, (uint64_t)*in_offset - moved_bytes, start, n);
     else if (from)
         moved(TP_READ, in, from, start, n);
-    if (to && out_offset)
-        moved_at(TP_WRITE, out, to, (uint64_t)out_before, start, n);
-    else if (to)
+    if (!to || (from ? n <= 0 : n == 0))
+        return;
+    if (out_offset)
+        moved_at(TP_WRITE, out, to, (uint64_t)*out_offset - moved_bytes, start, n);
+    else
         moved(TP_WRITE, out, to, start, n);
 }
 
@@ -112,10 +117,9 @@ static void copied(int in, off64_t *in_offset, off64_t in_before, int out, off64
     REAL(ssize_t, name, int, int, type *, size_t)                                                                            \
     WRAP ssize_t name(int out, int in, type *offset, size_t count)                                                           \
     {                                                                                                                        \
-        off64_t before = offset ? *offset : 0;                                                                               \
         uint64_t start = now_ticks();                                                                                        \
         ssize_t n = CALL(name)(out, in, offset, count);                                                                      \
-        copied(in, (off64_t *)offset, before, out, NULL, 0, start, n);                                                       \
+        transferred(in, (off64_t *)offset, out, NULL, start, n);                                                             \
         return n;                                                                                                            \
     }
 SENDFILE(sendfile, off_t)
@@ -124,10 +128,9 @@ SENDFILE(sendfile64, off64_t)
 REAL(ssize_t, copy_file_range, int, off64_t *, int, off64_t *, size_t, unsigned)
 WRAP ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t size, unsigned flags)
 {
-    off64_t in_before = in_offset ? *in_offset : 0, out_before = out_offset ? *out_offset : 0;
     uint64_t start = now_ticks();
     ssize_t n = CALL(copy_file_range)(in, in_offset, out, out_offset, size, flags);
-    copied(in, in_offset, in_before, out, out_offset, out_before, start, n);
+    transferred(in, in_offset, out, out_offset, start, n);
     return n;
 }
 
@@ -140,8 +143,10 @@ WRAP ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t *out_o
         type now = CALL(name)(fd, offset, whence);                                                                           \
         struct descriptor *d = now >= 0 ? watched(fd) : NULL;                                                                \
         if (d) {                                                                                                             \
-            atomic_store_explicit(&position_of(d)->offset, (uint64_t)now, memory_order_relaxed);                             \
-            position_of(d)->flags &= TP_DIRECTORY;                                                                                      \
+            struct position *p = position_of(d);                                                                             \
+            atomic_store_explicit(&p->offset, (uint64_t)now, memory_order_relaxed);                                          \
+            if (!(p->flags & APPENDS))                                                                                       \
+                p->flags &= (uint8_t)~TP_OFFSET_UNSURE;                                                                      \
         }                                                                                                                    \
         return now;                                                                                                          \
     }
@@ -150,22 +155,11 @@ SEEK(lseek64, off64_t)
 
 /* --- sync, truncate, map ------------------------------------------------------------------------------------------------------ */
 
-#define ON_DESCRIPTOR(op, name, parameters, ...)                                                                             \
-    REAL(int, name, int fd parameters)                                                                                       \
-    WRAP int name(int fd parameters)                                                                                         \
-    {                                                                                                                        \
-        struct descriptor *d = watched(fd);                                                                                  \
-        uint64_t start = d ? now_ticks() : 0;                                                                                \
-        int r = CALL(name)(fd __VA_ARGS__);                                                                                  \
-        if (d)                                                                                                               \
-            record_descriptor(op, fd, atomic_load_explicit(&d->file, memory_order_relaxed), directory_flag(d), start, r != 0);                  \
-        return r;                                                                                                            \
-    }
-ON_DESCRIPTOR(TP_SYNC, fsync, , )
-ON_DESCRIPTOR(TP_SYNC, fdatasync, , )
-ON_DESCRIPTOR(TP_SYNC, syncfs, , )
-ON_DESCRIPTOR(TP_TRUNCATE, ftruncate, COMMA off_t length, COMMA length)
-ON_DESCRIPTOR(TP_TRUNCATE, ftruncate64, COMMA off64_t length, COMMA length)
+ON_DESCRIPTOR(TP_SYNC, fsync, fd, int fd, fd)
+ON_DESCRIPTOR(TP_SYNC, fdatasync, fd, int fd, fd)
+ON_DESCRIPTOR(TP_SYNC, syncfs, fd, int fd, fd)
+ON_DESCRIPTOR(TP_TRUNCATE, ftruncate, fd, int fd COMMA off_t length, fd, length)
+ON_DESCRIPTOR(TP_TRUNCATE, ftruncate64, fd, int fd COMMA off64_t length, fd, length)
 
 #define MAP(name, type)                                                                                                      \
     REAL(void *, name, void *, size_t, int, int, int, type)                                                                  \

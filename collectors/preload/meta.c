@@ -4,47 +4,35 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define COMMA ,
 /* What the call says about the file: a directory is told apart. */
 #define MODE_FLAGS(mode) (S_ISDIR(mode) ? TP_DIRECTORY : 0)
-/* A call on (directory, path). `flags` of one that succeeded: TP_DIRECTORY or 0. */
-#define ON_PATH(op, flags_of, name, directory, path, parameters, ...)                                                                  \
+/* A call on (directory, path). `flags_of` one that succeeded: TP_DIRECTORY or 0. */
+#define ON_PATH(op, flags_of, name, directory, path, parameters, ...)                                                        \
     REAL(int, name, parameters)                                                                                              \
     WRAP int name(parameters)                                                                                                \
     {                                                                                                                        \
-        struct file f = outside() ? (struct file){0} : file_of(directory, path);                                       \
-        uint64_t start = f.id ? now_ticks() : 0;                                                                             \
+        uint64_t start = now_ticks();                                                                                        \
         int r = CALL(name)(__VA_ARGS__);                                                                                     \
-        record_path(op, f, start, r != 0, r ? 0 : (flags_of));                                                               \
+        uint64_t end = now_ticks();                                                                                          \
+        record_path(op, file_called(directory, path, r != 0), start, end, r != 0, r ? 0 : (flags_of));                            \
         return r;                                                                                                            \
     }
-/* A call on a descriptor. */
-#define ON_DESCRIPTOR(op, name, fd, parameters, ...)                                                                         \
+/* A call on (directory, path) where an empty path, or none, means the descriptor itself. */
+#define ON_EITHER(op, flags_of, name, parameters, ...)                                                                       \
     REAL(int, name, parameters)                                                                                              \
     WRAP int name(parameters)                                                                                                \
     {                                                                                                                        \
-        struct descriptor *d = watched(fd);                                                                                  \
-        uint64_t start = d ? now_ticks() : 0;                                                                                \
+        uint64_t start = now_ticks();                                                                                        \
         int r = CALL(name)(__VA_ARGS__);                                                                                     \
+        uint64_t end = now_ticks();                                                                                          \
+        if (r && errno == EFAULT)                                                                                            \
+            return r;                                                                                                        \
+        bool on_descriptor = flags & AT_EMPTY_PATH && (is_null(path) || !*path) && directory >= 0;                                   \
+        struct descriptor *d = on_descriptor ? watched(directory) : NULL;                                                    \
         if (d)                                                                                                               \
-            record_descriptor(op, fd, atomic_load_explicit(&d->file, memory_order_relaxed), directory_flag(d), start, r != 0);                  \
-        return r;                                                                                                            \
-    }
-/* A call on (directory, path) where an empty path means the descriptor itself. */
-#define ON_EITHER(op, flags_of, name, parameters, ...)                                                                                 \
-    REAL(int, name, parameters)                                                                                              \
-    WRAP int name(parameters)                                                                                                \
-    {                                                                                                                        \
-        struct descriptor *d = path && !*path && directory >= 0 ? watched(directory) : NULL;                                 \
-        struct file f = {0};                                                                                           \
-        if (path && *path && !outside())                                                                                     \
-            f = file_of(directory, path);                                                                                    \
-        uint64_t start = d || f.id ? now_ticks() : 0;                                                                        \
-        int r = CALL(name)(__VA_ARGS__);                                                                                     \
-        if (d)                                                                                                               \
-            record_descriptor(op, directory, atomic_load_explicit(&d->file, memory_order_relaxed), directory_flag(d), start, r != 0);           \
-        else                                                                                                                 \
-            record_path(op, f, start, r != 0, r ? 0 : (flags_of));                                                                             \
+            record_descriptor(op, directory, atomic_load_explicit(&d->file, memory_order_relaxed), directory_flag(d), start, r != 0);\
+        else if (!on_descriptor)                                                                                             \
+            record_path(op, file_of(directory, path), start, end, r != 0, r ? 0 : (flags_of));                                    \
         return r;                                                                                                            \
     }
 
@@ -90,3 +78,15 @@ ON_PATH(TP_LINK, 0, symlink, AT_FDCWD, path, const char *from COMMA const char *
 ON_PATH(TP_LINK, 0, symlinkat, directory, path, const char *from COMMA int directory COMMA const char *path, from, directory, path)
 ON_PATH(TP_TRUNCATE, 0, truncate, AT_FDCWD, path, const char *path COMMA off_t length, path, length)
 ON_PATH(TP_TRUNCATE, 0, truncate64, AT_FDCWD, path, const char *path COMMA off64_t length, path, length)
+
+/* It chooses the name, so it is known only afterwards. */
+REAL(char *, mkdtemp, char *)
+WRAP char *mkdtemp(char *path)
+{
+    uint64_t start = now_ticks();
+    char *r = CALL(mkdtemp)(path);
+    uint64_t end = now_ticks();
+    if (r)
+        record_path(TP_MKDIR, file_of(AT_FDCWD, path), start, end, false, TP_DIRECTORY);
+    return r;
+}

@@ -14,9 +14,17 @@
 #endif
 
 #define WRAP __attribute__((visibility("default")))
+#define COMMA ,
+/* Whether a pointer is one, also where the C library's headers promise the compiler that it is: programs pass NULL all the same. */
+static inline bool is_null(const void *pointer)
+{
+    __asm__("" : "+r"(pointer));
+    return !pointer;
+}
 #define RARE(condition) __builtin_expect(!!(condition), 0)
 
-/* The real function, looked up at its first use: other libraries' constructors may call us before ours has run. */
+/* The real function, looked up at its first use: other libraries' constructors may call us before ours has run. Where the C library has
+ * none (a newer program asked whether it does, and found ours), one that fails with ENOSYS. */
 void *real_symbol(const char *name);
 #define REAL(ret, name, ...)                                                                                                 \
     static ret (*real_##name##_pointer)(__VA_ARGS__);                                                                        \
@@ -64,18 +72,24 @@ struct descriptor {
 struct position {
     _Atomic uint64_t offset;
     _Atomic int32_t users;
-    _Atomic uint8_t flags; /* TP_OFFSET_UNSURE where the offset is a guess, TP_DIRECTORY */
+    _Atomic uint8_t flags; /* TP_OFFSET_UNSURE where the offset is a guess, TP_DIRECTORY, APPENDS */
 };
+/* Writes go to the end, wherever that is. Not a flag of a record. */
+enum { APPENDS = 1 };
 extern struct descriptor descriptors[FDS];
 extern struct position positions[FDS];
 
 struct descriptor *descriptor_resolve(int fd);
+void descriptor_beyond(int fd);
 
 /* The descriptor if its file is watched, else NULL. Leaves errno alone. */
 static inline struct descriptor *watched(int fd)
 {
-    if (RARE((unsigned)fd >= FDS))
+    if (RARE((unsigned)fd >= FDS)) {
+        if (fd >= 0)
+            descriptor_beyond(fd);
         return NULL;
+    }
     struct descriptor *d = &descriptors[fd];
     uint32_t tag = atomic_load_explicit(&d->tag, memory_order_acquire);
     if (tag == watched_tag)
@@ -102,8 +116,14 @@ struct file {
     const char *name;
     uint32_t name_length;
 };
-/* Which file a call with (directory, path) means; asks the system nothing unless the directory is one we have not seen opened. */
+/* Which file a call with (directory, path) means, none before our constructor or after vfork; asks the system nothing unless the directory
+ * is one we have not seen opened. */
 struct file file_of(int directory, const char *path);
+/* The same after the call: a path that the system could not read must not be read here either. */
+static inline struct file file_called(int directory, const char *path, bool failed)
+{
+    return RARE(failed && errno == EFAULT) ? (struct file){0} : file_of(directory, path);
+}
 void descriptor_opened(int fd, struct file f, uint8_t flags);
 void directory_changed(void);
 bool path_is_watched(const char *path, size_t length);
@@ -118,7 +138,11 @@ extern __thread struct thread self __attribute__((tls_model("initial-exec")));
 /* 1 between vfork() and exec: the memory is the parent's, the descriptors are not. */
 extern __thread volatile uint32_t bellrock_borrowed __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-extern _Atomic uint64_t window_ticks;
+/* A run's longest duration. On a page that a fork without our handler (_Fork, clone) wipes: 0 means that segment and process are no more ours. */
+extern struct wiped {
+    _Atomic uint64_t window_ticks;
+    char rest[4096 - sizeof(uint64_t)];
+} wiped;
 /* The operation did not go straight into a segment: `outcome` says why (TP_RECORDED: the thread has none yet). Keeps errno. */
 void record_rarely(const struct tp_operation *, uint32_t outcome);
 void record_lost(void);
@@ -135,8 +159,8 @@ static inline __attribute__((always_inline)) void record_inline(uint8_t op, int 
     self.busy = 1;
     atomic_signal_fence(memory_order_seq_cst);
     uint32_t outcome = TP_RECORDED;
-    if (RARE(!self.segment) ||
-        RARE((outcome = tp_record(self.segment, &o, atomic_load_explicit(&window_ticks, memory_order_relaxed))) != TP_RECORDED))
+    uint64_t window = atomic_load_explicit(&wiped.window_ticks, memory_order_relaxed);
+    if (RARE(!self.segment || !window) || RARE((outcome = tp_record(self.segment, &o, window)) != TP_RECORDED))
         record_rarely(&o, outcome);
     atomic_signal_fence(memory_order_seq_cst);
     self.busy = 0;
@@ -145,16 +169,29 @@ void record(uint8_t op, int handle, uint64_t file, uint64_t offset, uint64_t siz
             uint8_t flags);
 
 /* A metadata operation on a path. `flags`: TP_DIRECTORY or 0. */
-static inline void record_path(uint8_t op, struct file f, uint64_t start, bool failed, uint8_t flags)
+static inline void record_path(uint8_t op, struct file f, uint64_t start, uint64_t end, bool failed, uint8_t flags)
 {
     if (f.id)
-        record(op, -1, f.id, 0, 0, start, now_ticks(), failed ? errno : 0, flags);
+        record(op, -1, f.id, 0, 0, start, end, failed ? errno : 0, flags);
 }
 /* A metadata operation on a descriptor. `flags`: TP_DIRECTORY or 0. */
 static inline void record_descriptor(uint8_t op, int fd, uint64_t file, uint8_t flags, uint64_t start, bool failed)
 {
     record(op, fd, file, 0, 0, start, now_ticks(), failed ? errno : 0, flags);
 }
+/* A call on a descriptor that moves no data. */
+#define ON_DESCRIPTOR(op, name, fd, parameters, ...)                                                                         \
+    REAL(int, name, parameters)                                                                                              \
+    WRAP int name(parameters)                                                                                                \
+    {                                                                                                                        \
+        struct descriptor *d = watched(fd);                                                                                  \
+        uint64_t start = d ? now_ticks() : 0;                                                                                \
+        int r = CALL(name)(__VA_ARGS__);                                                                                     \
+        if (d)                                                                                                               \
+            record_descriptor(op, fd, atomic_load_explicit(&d->file, memory_order_relaxed), directory_flag(d), start, r != 0); \
+        return r;                                                                                                            \
+    }
+
 /* Not to be looked at: before our constructor has run (other libraries' constructors), or between vfork and exec. */
 extern bool started;
 static inline bool outside(void)

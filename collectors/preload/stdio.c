@@ -24,10 +24,25 @@ static inline void moved(uint8_t op, int fd, struct descriptor *d, uint64_t star
     struct position *p = position_of(d);
     uint64_t offset = atomic_fetch_add_explicit(&p->offset, size, memory_order_relaxed);
     record(op, fd, atomic_load_explicit(&d->file, memory_order_relaxed), offset, size, start, end, failed ? (errno ? errno : EIO) : 0,
-           TP_STDIO | p->flags);
+           TP_STDIO | (p->flags & (uint8_t)~APPENDS));
 }
 
-#define COMMA ,
+/* Bytes of the line that fgets put into `room` bytes. Where it holds a zero byte, the stream's position tells. */
+static uint64_t line_bytes(struct descriptor *d, const char *line, long room, FILE *stream)
+{
+    if (!line)
+        return 0;
+    uint64_t length = strlen(line);
+    struct position *p = position_of(d);
+    if ((length && line[length - 1] == '\n') || (long)length == room - 1 || p->flags & TP_OFFSET_UNSURE)
+        return length;
+    int error = errno;
+    off64_t now = ftello64(stream);
+    errno = error;
+    uint64_t before = atomic_load_explicit(&p->offset, memory_order_relaxed);
+    return now >= 0 && (uint64_t)now >= before + length ? (uint64_t)now - before : length;
+}
+
 /* `result` says, from the call's answer r, how many bytes moved; `failed` whether it failed. */
 #define ON_STREAM(op, type, name, parameters, arguments, result, failed)                                                     \
     REAL(type, name, parameters)                                                                                             \
@@ -37,42 +52,46 @@ static inline void moved(uint8_t op, int fd, struct descriptor *d, uint64_t star
         struct descriptor *d = stream_watched(stream, &fd);                                                                  \
         if (!d)                                                                                                              \
             return CALL(name)(arguments);                                                                                    \
+        int before = errno;                                                                                                  \
+        errno = 0; /* tells a failure from the end of the file: a stream's error mark may be an old one */                   \
         uint64_t start = now_ticks();                                                                                        \
         type r = CALL(name)(arguments);                                                                                      \
         moved(op, fd, d, start, (uint64_t)(result), failed);                                                                 \
+        if (!errno)                                                                                                          \
+            errno = before;                                                                                                  \
         return r;                                                                                                            \
     }
 
 /* --- blocks, lines, characters --------------------------------------------------------------------------------------------- */
 ON_STREAM(TP_READ, size_t, fread, void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream, buffer COMMA size COMMA n COMMA stream, r *size,
-          r < n && ferror_unlocked(stream))
+          r < n && errno)
 ON_STREAM(TP_READ, size_t, fread_unlocked, void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream,
-          buffer COMMA size COMMA n COMMA stream, r *size, r < n && ferror_unlocked(stream))
+          buffer COMMA size COMMA n COMMA stream, r *size, r < n && errno)
 ON_STREAM(TP_READ, size_t, __fread_chk, void *buffer COMMA size_t room COMMA size_t size COMMA size_t n COMMA FILE *stream,
-          buffer COMMA room COMMA size COMMA n COMMA stream, r *size, r < n && ferror_unlocked(stream))
+          buffer COMMA room COMMA size COMMA n COMMA stream, r *size, r < n && errno)
 ON_STREAM(TP_READ, size_t, __fread_unlocked_chk, void *buffer COMMA size_t room COMMA size_t size COMMA size_t n COMMA FILE *stream,
-          buffer COMMA room COMMA size COMMA n COMMA stream, r *size, r < n && ferror_unlocked(stream))
+          buffer COMMA room COMMA size COMMA n COMMA stream, r *size, r < n && errno)
 ON_STREAM(TP_WRITE, size_t, fwrite, const void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream, buffer COMMA size COMMA n COMMA stream,
           r *size, r < n)
 ON_STREAM(TP_WRITE, size_t, fwrite_unlocked, const void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream,
           buffer COMMA size COMMA n COMMA stream, r *size, r < n)
-ON_STREAM(TP_READ, char *, fgets, char *line COMMA int room COMMA FILE *stream, line COMMA room COMMA stream, (r ? strlen(r) : 0),
-          !r && ferror_unlocked(stream))
-ON_STREAM(TP_READ, char *, fgets_unlocked, char *line COMMA int room COMMA FILE *stream, line COMMA room COMMA stream, (r ? strlen(r) : 0),
-          !r && ferror_unlocked(stream))
+ON_STREAM(TP_READ, char *, fgets, char *line COMMA int room COMMA FILE *stream, line COMMA room COMMA stream, line_bytes(d, r, room, stream),
+          !r && errno)
+ON_STREAM(TP_READ, char *, fgets_unlocked, char *line COMMA int room COMMA FILE *stream, line COMMA room COMMA stream, line_bytes(d, r, room, stream),
+          !r && errno)
 ON_STREAM(TP_READ, char *, __fgets_chk, char *line COMMA size_t size COMMA int room COMMA FILE *stream, line COMMA size COMMA room COMMA stream,
-          (r ? strlen(r) : 0), !r && ferror_unlocked(stream))
+          line_bytes(d, r, room, stream), !r && errno)
 ON_STREAM(TP_READ, char *, __fgets_unlocked_chk, char *line COMMA size_t size COMMA int room COMMA FILE *stream,
-          line COMMA size COMMA room COMMA stream, (r ? strlen(r) : 0), !r && ferror_unlocked(stream))
+          line COMMA size COMMA room COMMA stream, line_bytes(d, r, room, stream), !r && errno)
 ON_STREAM(TP_READ, ssize_t, getline, char **line COMMA size_t *room COMMA FILE *stream, line COMMA room COMMA stream, (r > 0 ? r : 0),
-          r < 0 && ferror_unlocked(stream))
+          r < 0 && errno)
 ON_STREAM(TP_READ, ssize_t, getdelim, char **line COMMA size_t *room COMMA int end COMMA FILE *stream, line COMMA room COMMA end COMMA stream,
-          (r > 0 ? r : 0), r < 0 && ferror_unlocked(stream))
+          (r > 0 ? r : 0), r < 0 && errno)
 ON_STREAM(TP_READ, ssize_t, __getdelim, char **line COMMA size_t *room COMMA int end COMMA FILE *stream, line COMMA room COMMA end COMMA stream,
-          (r > 0 ? r : 0), r < 0 && ferror_unlocked(stream))
+          (r > 0 ? r : 0), r < 0 && errno)
 ON_STREAM(TP_WRITE, int, fputs, const char *text COMMA FILE *stream, text COMMA stream, (r >= 0 ? strlen(text) : 0), r < 0)
 ON_STREAM(TP_WRITE, int, fputs_unlocked, const char *text COMMA FILE *stream, text COMMA stream, (r >= 0 ? strlen(text) : 0), r < 0)
-#define GET(name) ON_STREAM(TP_READ, int, name, FILE *stream, stream, (r != EOF), r == EOF && ferror_unlocked(stream))
+#define GET(name) ON_STREAM(TP_READ, int, name, FILE *stream, stream, (r != EOF), r == EOF && errno)
 #define PUT(name) ON_STREAM(TP_WRITE, int, name, int c COMMA FILE *stream, c COMMA stream, (r != EOF), r == EOF)
 #undef getc
 #undef putc
@@ -97,21 +116,45 @@ PUT(putc_unlocked)
         struct descriptor *d = stream_watched(stream, &fd);                                                                  \
         if (!d)                                                                                                              \
             return CALL(name)(arguments);                                                                                    \
+        int before = errno;                                                                                                  \
+        errno = 0; /* tells a failure from the end of the file: a stream's error mark may be an old one */                   \
         uint64_t start = now_ticks();                                                                                        \
         type r = CALL(name)(arguments);                                                                                      \
         moved(op, fd, d, start, (uint64_t)(result), failed);                                                                 \
+        if (!errno)                                                                                                          \
+            errno = before;                                                                                                  \
         return r;                                                                                                            \
     }
 #undef getchar
 #undef putchar
+#undef getchar_unlocked
+#undef putchar_unlocked
 ON_STANDARD(TP_WRITE, int, puts, stdout, const char *text, text, (r >= 0 ? strlen(text) + 1 : 0), r < 0)
 ON_STANDARD(TP_WRITE, int, putchar, stdout, int c, c, (r != EOF), r == EOF)
-ON_STANDARD(TP_READ, int, getchar, stdin, void, , (r != EOF), r == EOF && ferror_unlocked(stream))
+ON_STANDARD(TP_WRITE, int, putchar_unlocked, stdout, int c, c, (r != EOF), r == EOF)
+ON_STANDARD(TP_READ, int, getchar_unlocked, stdin, void, , (r != EOF), r == EOF && errno)
+ON_STANDARD(TP_READ, int, getchar, stdin, void, , (r != EOF), r == EOF && errno)
 
 /* --- formatted ---------------------------------------------------------------------------------------------------------------- */
 ON_STREAM(TP_WRITE, int, vfprintf, FILE *stream COMMA const char *format COMMA va_list list, stream COMMA format COMMA list, (r > 0 ? r : 0), r < 0)
 ON_STREAM(TP_WRITE, int, __vfprintf_chk, FILE *stream COMMA int flag COMMA const char *format COMMA va_list list,
           stream COMMA flag COMMA format COMMA list, (r > 0 ? r : 0), r < 0)
+
+/* To a descriptor, without a stream. */
+#define ON_NUMBER(name, parameters, arguments)                                                                           \
+    REAL(int, name, parameters)                                                                                              \
+    WRAP int name(parameters)                                                                                                \
+    {                                                                                                                        \
+        struct descriptor *d = watched(fd);                                                                                  \
+        if (!d)                                                                                                              \
+            return CALL(name)(arguments);                                                                                    \
+        uint64_t start = now_ticks();                                                                                        \
+        int r = CALL(name)(arguments);                                                                                       \
+        moved(TP_WRITE, fd, d, start, r > 0 ? (uint64_t)r : 0, r < 0);                                                       \
+        return r;                                                                                                            \
+    }
+ON_NUMBER(vdprintf, int fd COMMA const char *format COMMA va_list list, fd COMMA format COMMA list)
+ON_NUMBER(__vdprintf_chk, int fd COMMA int flag COMMA const char *format COMMA va_list list, fd COMMA flag COMMA format COMMA list)
 
 #define VARIADIC(last, call)                                                                                                 \
     va_list list;                                                                                                            \
@@ -127,6 +170,14 @@ WRAP int fprintf(FILE *stream, const char *format, ...)
 WRAP int __fprintf_chk(FILE *stream, int flag, const char *format, ...)
 {
     VARIADIC(format, __vfprintf_chk(stream, flag, format, list))
+}
+WRAP int dprintf(int fd, const char *format, ...)
+{
+    VARIADIC(format, vdprintf(fd, format, list))
+}
+WRAP int __dprintf_chk(int fd, int flag, const char *format, ...)
+{
+    VARIADIC(format, __vdprintf_chk(fd, flag, format, list))
 }
 WRAP int vprintf(const char *format, va_list list)
 {
@@ -155,46 +206,61 @@ static int scan(__typeof__(real_vfscanf_pointer) call, FILE *stream, const char 
         return call(stream, format, list);
     int error = errno;
     off64_t before = ftello64(stream);
-    errno = error;
+    errno = 0;
     uint64_t start = now_ticks();
-    int r = call(stream, format, list);
-    error = errno;
+    int r = call(stream, format, list), failure = errno;
     off64_t after = ftello64(stream);
-    errno = error;
-    moved(TP_READ, fd, d, start, before >= 0 && after > before ? (uint64_t)(after - before) : 0, r == EOF && ferror_unlocked(stream));
+    errno = failure;
+    moved(TP_READ, fd, d, start, before >= 0 && after > before ? (uint64_t)(after - before) : 0, r == EOF && failure);
+    if (!failure)
+        errno = error;
     return r;
 }
 REAL(int, __isoc99_vfscanf, FILE *, const char *, va_list)
 REAL(int, __isoc23_vfscanf, FILE *, const char *, va_list)
-int classic_vfscanf(FILE *, const char *, va_list) __asm__("vfscanf");
-int classic_fscanf(FILE *, const char *, ...) __asm__("fscanf");
-int c99_vfscanf(FILE *, const char *, va_list) __asm__("__isoc99_vfscanf");
-int c99_fscanf(FILE *, const char *, ...) __asm__("__isoc99_fscanf");
-int c23_vfscanf(FILE *, const char *, va_list) __asm__("__isoc23_vfscanf");
-int c23_fscanf(FILE *, const char *, ...) __asm__("__isoc23_fscanf");
-#define SCANS(name, list_name, real)                                                                                         \
-    WRAP int list_name(FILE *stream, const char *format, va_list list)                                                       \
+/* Under the names that each edition of the C standard's scans have in the C library. */
+#define NAMES(edition, prefix)                                                                                               \
+    int edition##_vfscanf(FILE *, const char *, va_list) __asm__(prefix "vfscanf");                                          \
+    int edition##_fscanf(FILE *, const char *, ...) __asm__(prefix "fscanf");                                                \
+    int edition##_vscanf(const char *, va_list) __asm__(prefix "vscanf");                                                    \
+    int edition##_scanf(const char *, ...) __asm__(prefix "scanf");
+NAMES(classic, "")
+NAMES(c99, "__isoc99_")
+NAMES(c23, "__isoc23_")
+#define SCANS(edition, real)                                                                                                 \
+    WRAP int edition##_vfscanf(FILE *stream, const char *format, va_list list)                                               \
     {                                                                                                                        \
         return scan(CALL(real), stream, format, list);                                                                       \
     }                                                                                                                        \
-    WRAP int name(FILE *stream, const char *format, ...)                                                                     \
+    WRAP int edition##_fscanf(FILE *stream, const char *format, ...)                                                         \
     {                                                                                                                        \
         VARIADIC(format, scan(CALL(real), stream, format, list))                                                             \
+    }                                                                                                                        \
+    WRAP int edition##_vscanf(const char *format, va_list list)                                                              \
+    {                                                                                                                        \
+        return scan(CALL(real), stdin, format, list);                                                                        \
+    }                                                                                                                        \
+    WRAP int edition##_scanf(const char *format, ...)                                                                        \
+    {                                                                                                                        \
+        VARIADIC(format, scan(CALL(real), stdin, format, list))                                                              \
     }
-SCANS(classic_fscanf, classic_vfscanf, vfscanf)
-SCANS(c99_fscanf, c99_vfscanf, __isoc99_vfscanf)
-SCANS(c23_fscanf, c23_vfscanf, __isoc23_vfscanf)
+SCANS(classic, vfscanf)
+SCANS(c99, __isoc99_vfscanf)
+SCANS(c23, __isoc23_vfscanf)
 
 /* --- streams ---------------------------------------------------------------------------------------------------------------------- */
-static FILE *opened(FILE *stream, struct file f, const char *mode, uint64_t start)
+/* The call has just been answered. */
+static FILE *opened(FILE *stream, const char *path, const char *mode, uint64_t start)
 {
+    uint64_t end = now_ticks();
     if (outside())
         return stream;
+    struct file f = file_called(AT_FDCWD, path, !stream);
     int error = errno, fd = stream ? fileno_unlocked(stream) : -1;
     if (f.id)
-        record(TP_OPEN, fd, f.id, 0, 0, start, now_ticks(), stream ? 0 : error, TP_STDIO);
+        record(TP_OPEN, fd, f.id, 0, 0, start, end, stream ? 0 : error, TP_STDIO);
     if (fd >= 0)
-        descriptor_opened(fd, f, mode && mode[0] == 'a' ? TP_OFFSET_UNSURE : 0);
+        descriptor_opened(fd, f, mode && mode[0] == 'a' ? TP_OFFSET_UNSURE | APPENDS : 0);
     errno = error;
     return stream;
 }
@@ -202,9 +268,8 @@ static FILE *opened(FILE *stream, struct file f, const char *mode, uint64_t star
     REAL(FILE *, name, const char *, const char *)                                                                           \
     WRAP FILE *name(const char *path, const char *mode)                                                                      \
     {                                                                                                                        \
-        struct file f = outside() ? (struct file){0} : file_of(AT_FDCWD, path);                                        \
         uint64_t start = now_ticks();                                                                                        \
-        return opened(CALL(name)(path, mode), f, mode, start);                                                               \
+        return opened(CALL(name)(path, mode), path, mode, start);                                                               \
     }
 FOPEN(fopen)
 FOPEN(fopen64)
@@ -242,13 +307,16 @@ WRAP int fclose(FILE *stream)
         uint64_t file, start = closing(stream, &fd, &file);                                                                  \
         if (file)                                                                                                            \
             record_descriptor(TP_CLOSE, fd, file, 0, start, false);                                                             \
-        struct file f = outside() ? (struct file){0} : file_of(AT_FDCWD, path);                                        \
         start = now_ticks();                                                                                                 \
-        return opened(CALL(name)(path, mode, stream), f, mode, start);                                                       \
+        return opened(CALL(name)(path, mode, stream), path, mode, start);                                                       \
     }
 FREOPEN(freopen)
 FREOPEN(freopen64)
 
+static void stream_moved_to(struct descriptor *d, off64_t offset)
+{
+    atomic_store_explicit(&position_of(d)->offset, offset < 0 ? 0 : (uint64_t)offset, memory_order_relaxed);
+}
 /* Where a stream stands after a seek; from its end only the C library knows. */
 #define FSEEK(name, type)                                                                                                    \
     REAL(int, name, FILE *, type, int)                                                                                       \
@@ -256,17 +324,25 @@ FREOPEN(freopen64)
     {                                                                                                                        \
         int r = CALL(name)(stream, offset, whence), fd;                                                                      \
         struct descriptor *d = r == 0 ? stream_watched(stream, &fd) : NULL;                                                  \
-        if (d) {                                                                                                             \
-            int error = errno;                                                                                               \
-            off64_t now = whence == SEEK_SET ? offset : ftello64(stream);                                                    \
-            errno = error;                                                                                                   \
-            atomic_store_explicit(&position_of(d)->offset, now < 0 ? 0 : (uint64_t)now, memory_order_relaxed);               \
-        }                                                                                                                    \
+        if (d)                                                                                                               \
+            stream_moved_to(d, whence == SEEK_SET ? offset : ftello64(stream));                                              \
         return r;                                                                                                            \
     }
 FSEEK(fseek, long)
 FSEEK(fseeko, off_t)
 FSEEK(fseeko64, off64_t)
+#define FSETPOS(name, type)                                                                                                  \
+    REAL(int, name, FILE *, const type *)                                                                                    \
+    WRAP int name(FILE *stream, const type *to)                                                                              \
+    {                                                                                                                        \
+        int r = CALL(name)(stream, to), fd;                                                                                  \
+        struct descriptor *d = r == 0 ? stream_watched(stream, &fd) : NULL;                                                  \
+        if (d)                                                                                                               \
+            stream_moved_to(d, ftello64(stream));                                                                            \
+        return r;                                                                                                            \
+    }
+FSETPOS(fsetpos, fpos_t)
+FSETPOS(fsetpos64, fpos64_t)
 REAL(void, rewind, FILE *)
 WRAP void rewind(FILE *stream)
 {
@@ -274,5 +350,5 @@ WRAP void rewind(FILE *stream)
     int fd;
     struct descriptor *d = stream_watched(stream, &fd);
     if (d)
-        atomic_store_explicit(&position_of(d)->offset, 0, memory_order_relaxed);
+        stream_moved_to(d, 0);
 }

@@ -40,7 +40,7 @@ int tp_segment_take(void *segment);
 void tp_segment_release(void *segment);
 uint32_t tp_record(void *segment, const struct tp_operation *, uint64_t window_ticks);
 void tp_record_folding(void *segment, const struct tp_operation *);
-void tp_lost_operation(const struct tp_header *);
+void tp_lost_operations(const struct tp_header *, uint64_t count);
 const char *tp_name_add(const struct tp_header *, void *names, uint64_t ready, uint64_t file, const char *path, size_t length, uint64_t *need);
 void tp_names_grown(const struct tp_header *, uint64_t ready);
 void tp_lost_name(const struct tp_header *);

@@ -173,8 +173,10 @@ pub unsafe extern "C" fn tp_record_folding(segment: *mut u8, operation: *const O
 /// # Safety
 /// See the module.
 #[no_mangle]
-pub unsafe extern "C" fn tp_lost_operation(header: *const Header) {
-    (*header).lost_operations.fetch_add(1, Ordering::Relaxed);
+pub unsafe extern "C" fn tp_lost_operations(header: *const Header, count: u64) {
+    (*header)
+        .lost_operations
+        .fetch_add(count, Ordering::Relaxed);
 }
 
 /// Adds a name (`names` is the mapped names area, of which `ready` bytes exist in the file). Answers where its path lies; null where

@@ -10,7 +10,7 @@
 
 use crate::record::{Operation, Run};
 use crate::ring::{run_at, slot_at, SegmentHeader, Slot, DATA_SLOTS, RING_RUNS, SLOTS};
-use core::sync::atomic::{fence, Ordering};
+use core::sync::atomic::{compiler_fence, fence, Ordering};
 
 /// What became of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,15 +94,23 @@ impl Segment {
     /// Puts a run of `o` alone into `slot`.
     fn begin(slot: &mut Slot, index: usize, o: &Operation) {
         let sequence = slot.sequence.load(Ordering::Relaxed);
-        let generation = slot.run.generation.wrapping_add(1);
-        slot.sequence
-            .store(sequence.wrapping_add(1), Ordering::Relaxed);
-        fence(Ordering::Release);
-        slot.run = Run {
-            generation,
+        let run = Run {
+            generation: slot.run.generation.wrapping_add(1),
             slot: index as u32,
             ..Run::of(o)
         };
+        slot.sequence
+            .store(sequence.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        // Killed on the way, the slot must hold the old run, which is pushed already, or none: never parts of both.
+        let count = &raw mut slot.run.count;
+        // SAFETY: `count` points into `slot`, which is ours.
+        unsafe { count.write_volatile(0) };
+        compiler_fence(Ordering::SeqCst);
+        slot.run = Run { count: 0, ..run };
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: as above.
+        unsafe { count.write_volatile(run.count) };
         slot.sequence
             .store(sequence.wrapping_add(2), Ordering::Release);
     }
