@@ -15,19 +15,24 @@ from bellrock import text
 QUIET_S = 1.0
 
 
+class _Stderr(Console):
+    def on_broken_pipe(self) -> None:
+        """Goes on: rich would end the process, and send standard output, which is the program's, to nowhere."""
+
+
 def stderr() -> Console:
     """rich on standard error; it leaves colours and movement out where there is no terminal, or NO_COLOR is set."""
-    return Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+    return _Stderr(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 
 def say(line: str) -> None:
     """A line of Bellrock's own."""
-    stderr().print(Text(f"bellrock: {line}"))
+    stderr().print(Text(f"bellrock: {text.plain(line)}"))
 
 
 def warn(line: str) -> None:
     """Something went wrong and the command goes on."""
-    stderr().print(Text.assemble(("bellrock: ", "yellow"), line))
+    stderr().print(Text.assemble(("bellrock: ", "yellow"), text.plain(line)))
 
 
 def fail(what: str, hint: str = "") -> None:
@@ -38,7 +43,7 @@ def fail(what: str, hint: str = "") -> None:
 class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            warn(text.plain(self.format(record).splitlines()[0]))
+            warn(self.format(record).splitlines()[0])
         except Exception:
             self.handleError(record)
 
