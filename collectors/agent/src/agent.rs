@@ -41,8 +41,8 @@ struct Agent {
 
 /// Runs until a signal, or with `once` until all that is there was shipped.
 pub fn run(config: Config, once: bool) -> ExitCode {
-    let addresses = match config.addresses() {
-        Ok(addresses) => addresses,
+    let server = match config.server() {
+        Ok(server) => server,
         Err(e) => return fail(EXIT_USAGE, &e),
     };
     if let Err(e) = sys::catch_signals() {
@@ -82,7 +82,7 @@ pub fn run(config: Config, once: bool) -> ExitCode {
         spool.bytes()
     );
     let settings = Settings {
-        addresses,
+        server,
         reconnect_min: Duration::from_millis(config.reconnect_min_ms),
         reconnect_max: Duration::from_millis(config.reconnect_max_ms),
         ack_timeout: Duration::from_secs(config.ack_timeout_s),

@@ -2,12 +2,34 @@
 
 use crate::sys;
 use serde::Deserialize;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 /// Smallest spool and segment that make sense.
 pub const SPOOL_BYTES_MIN: u64 = 1 << 20;
 pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+/// What `server` begins with where a Unix socket's path follows.
+const UNIX_PREFIX: &str = "unix:";
+/// Longest name of a Unix socket within its directory, bytes: with `/proc/self/fd/N/` before it, it must fit `sun_path`.
+const SOCKET_NAME_BYTES_MAX: usize = 80;
+
+/// Where records go.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Server {
+    Tcp(Vec<SocketAddr>),
+    /// Only who may enter the socket's directory can be there, or pretend to be.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Server::Tcp(addresses) => addresses.iter().take(1).try_for_each(|a| a.fmt(f)),
+            Server::Unix(path) => write!(f, "{UNIX_PREFIX}{}", path.display()),
+        }
+    }
+}
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
@@ -138,12 +160,20 @@ impl Config {
         }
         // A full spool must get room from acknowledgements: they free whole segments.
         self.segment_max_bytes = self.segment_max_bytes.min(self.spool_max_bytes / 4);
-        self.addresses().map(drop)
+        self.server().map(drop)
     }
 
-    /// Where the server is. Until there is TLS, only on this machine.
-    pub fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
-        let hint = "give --server HOST:PORT, such as 127.0.0.1:5044";
+    /// Where the server is: a Unix socket, or `HOST:PORT`. Until there is TLS, only on this machine.
+    pub fn server(&self) -> Result<Server, String> {
+        let hint = "give --server HOST:PORT, such as 127.0.0.1:5044, or --server unix:/PATH";
+        if let Some(path) = self.server.strip_prefix(UNIX_PREFIX) {
+            let path = PathBuf::from(path);
+            let name = path.file_name().map_or(0, |name| name.len());
+            if !path.is_absolute() || !(1..=SOCKET_NAME_BYTES_MAX).contains(&name) {
+                return Err(format!("server: {}: expected an absolute path whose last part has at most {SOCKET_NAME_BYTES_MAX} bytes; {hint}", self.server));
+            }
+            return Ok(Server::Unix(path));
+        }
         let found: Vec<SocketAddr> = self
             .server
             .to_socket_addrs()
@@ -159,7 +189,7 @@ impl Config {
                 self.server
             ));
         }
-        Ok(found)
+        Ok(Server::Tcp(found))
     }
 
     /// A path of the watched machine, under `--root`.
@@ -239,10 +269,31 @@ mod tests {
         refused("spool_max_bytes = 1000", "spool_max_bytes");
         refused("server = '192.0.2.7:5044'", "server");
         refused("server = 'nonsense'", "server");
+        refused("server = 'unix:ingest.sock'", "server");
+        refused("server = 'unix:/'", "server");
+        refused(
+            &format!("server = 'unix:/state/{}'", "x".repeat(81)),
+            "server",
+        );
         refused("rings = 'relative'", "rings");
         let mut config: Config = toml::from_str("server = '[::1]:5044'").unwrap();
         config.finish().unwrap();
         assert!(!config.node.is_empty());
+    }
+
+    #[test]
+    fn a_server_is_an_address_or_a_socket() {
+        let server = |text: &str| {
+            let mut config: Config = toml::from_str(&format!("server = '{text}'")).unwrap();
+            config.finish().unwrap();
+            config.server().unwrap()
+        };
+        assert_eq!(
+            server("unix:/st ate/ingest.sock"),
+            Server::Unix("/st ate/ingest.sock".into())
+        );
+        assert_eq!(server("127.0.0.1:5").to_string(), "127.0.0.1:5");
+        assert_eq!(server("unix:/a/b").to_string(), "unix:/a/b");
     }
 
     #[test]

@@ -25,7 +25,7 @@ Usage: bellrock-agent [FLAGS]
   --config FILE        settings (TOML); without it the defaults of agent.sample.toml
   --rings DIR          where watched programs put their ring files
   --spool DIR          where records wait until they are acknowledged
-  --server HOST:PORT   Bellrock's ingest, on this machine
+  --server HOST:PORT   Bellrock's ingest, on this machine; unix:/PATH: its socket
   --node NAME          name of this node in every record
   --root DIR           prefix of /proc and of the rings' path, to run on a capture
   --once               read what is there, ship it, and end

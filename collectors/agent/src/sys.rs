@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -56,6 +57,16 @@ pub fn open_file_at(dir: &OwnedFd, name: &str, write: bool) -> io::Result<File> 
         OsStr::new(name),
         flags,
     )?))
+}
+
+/// Connects to a Unix socket, by way of its directory's descriptor: an address holds 107 bytes, a path may be longer.
+pub fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+    let (dir, name) = (path.parent(), path.file_name());
+    let dir = dir.ok_or_else(invalid)?.as_os_str();
+    let dir = open_with(libc::AT_FDCWD, dir, libc::O_PATH | libc::O_DIRECTORY)?;
+    let short = Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string());
+    UnixStream::connect(short.join(name.ok_or_else(invalid)?))
 }
 
 /// Removes a file's name from `dir`.

@@ -5,8 +5,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -60,7 +61,25 @@ impl Server {
         server
     }
 
-    fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
+    /// On a Unix socket in `dir`, which may be deeper than an address is long.
+    fn start_in(dir: &Path) -> Server {
+        let handle = fs::File::open(dir).unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&handle);
+        let listener = UnixListener::bind(format!("/proc/self/fd/{fd}/ingest.sock")).unwrap();
+        let server = Server {
+            address: format!("unix:{}", dir.join("ingest.sock").display()),
+            stored: Arc::default(),
+        };
+        let own = server.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let _ = own.serve(stream.unwrap()); // ends with its client
+            }
+        });
+        server
+    }
+
+    fn serve(&self, mut stream: impl Read + Write) -> io::Result<()> {
         loop {
             let mut head = [0; 12];
             stream.read_exact(&mut head)?;
@@ -309,6 +328,24 @@ fn a_server_that_is_away_for_a_while_gets_everything_later() {
         .events("sample")
         .iter()
         .any(|e| e["values"]["seen"] == 500 && e["component"] == "agent"));
+}
+
+#[test]
+fn a_socket_takes_the_records_however_long_its_path_is() {
+    let dir = temp_dir("socket");
+    let state = dir.join("d".repeat(120)).join("state");
+    fs::create_dir_all(&state).unwrap();
+    fs::create_dir(dir.join("rings")).unwrap();
+    let program = Program::start(&dir.join("rings"));
+    (0..500).for_each(|i| program.operate(i));
+    let address = format!("unix:{}", state.join("ingest.sock").display());
+    let away = agent(&dir, &address, &["--once"]).status().unwrap();
+    assert_eq!(away.code(), Some(4), "nobody listens yet");
+    let server = Server::start_in(&state);
+    assert_eq!(server.address, address);
+    let shipped = agent(&dir, &address, &["--once"]).status().unwrap();
+    assert_eq!(shipped.code(), Some(0));
+    assert_eq!(server.operations(), 500);
 }
 
 #[test]

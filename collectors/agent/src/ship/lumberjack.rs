@@ -5,11 +5,12 @@
 
 use super::reader::{Position, Reader};
 use super::shared::Shared;
+use crate::config::Server;
 use crate::counters::Counters;
-use crate::{info, warn};
+use crate::{info, sys, warn};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,11 +26,15 @@ const IDLE_WAIT: Duration = Duration::from_secs(1);
 const KEEP_BYTES: usize = 512 << 10;
 
 pub struct Settings {
-    pub addresses: Vec<SocketAddr>,
+    pub server: Server,
     pub reconnect_min: Duration,
     pub reconnect_max: Duration,
     pub ack_timeout: Duration,
 }
+
+/// A connection, be it TCP or a Unix socket.
+trait Stream: Read + Write {}
+impl<S: Read + Write> Stream for S {}
 
 struct Open {
     events: u32,
@@ -56,7 +61,7 @@ fn protocol_error(text: String) -> io::Error {
 impl Shipper {
     pub fn new(settings: Settings, shared: Arc<Shared>, counters: Arc<Counters>) -> Shipper {
         let reader = Reader::new(shared.clone());
-        let random = crate::sys::random_u64().unwrap_or(1) | 1;
+        let random = sys::random_u64().unwrap_or(1) | 1;
         Shipper {
             settings,
             shared,
@@ -76,7 +81,7 @@ impl Shipper {
             let acknowledged = self.counters.acknowledged.get();
             let result = self.connect().and_then(|stream| {
                 if told {
-                    info!("connected", "connected to {} again", peer(&self.settings));
+                    info!("connected", "connected to {} again", self.settings.server);
                     told = false;
                 }
                 self.session(stream)
@@ -89,7 +94,7 @@ impl Shipper {
             warn!(
                 "server",
                 "server {}: {e}; records wait in the spool, next try in {} ms; check that `bellrock server` runs",
-                peer(&self.settings),
+                self.settings.server,
                 pause.as_millis()
             );
             told = true;
@@ -112,15 +117,24 @@ impl Shipper {
             .wait_for_stop(pause + pause.mul_f64((self.random % 1000) as f64 / 2000.0));
     }
 
-    fn connect(&self) -> io::Result<TcpStream> {
+    fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        let addresses = match &self.settings.server {
+            Server::Unix(path) => {
+                let stream = sys::connect_unix(path)?;
+                stream.set_read_timeout(Some(READ_TIMEOUT))?;
+                stream.set_write_timeout(Some(self.settings.ack_timeout))?;
+                return Ok(Box::new(stream));
+            }
+            Server::Tcp(addresses) => addresses,
+        };
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        for address in &self.settings.addresses {
+        for address in addresses {
             match TcpStream::connect_timeout(address, CONNECT_TIMEOUT) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
                     stream.set_read_timeout(Some(READ_TIMEOUT))?;
                     stream.set_write_timeout(Some(self.settings.ack_timeout))?;
-                    return Ok(stream);
+                    return Ok(Box::new(stream));
                 }
                 Err(e) => last = e,
             }
@@ -129,7 +143,7 @@ impl Shipper {
     }
 
     /// `Ok`: asked to stop, and all is acknowledged.
-    fn session(&mut self, mut stream: TcpStream) -> io::Result<()> {
+    fn session(&mut self, mut stream: Box<dyn Stream>) -> io::Result<()> {
         self.reader.seek(self.safe);
         let mut open: VecDeque<Open> = VecDeque::new();
         let mut acks = Acks::new();
@@ -212,13 +226,6 @@ impl Shipper {
             }
         }
     }
-}
-
-fn peer(settings: &Settings) -> String {
-    settings
-        .addresses
-        .first()
-        .map_or_else(String::new, SocketAddr::to_string)
 }
 
 /// Acknowledgements as they come off the wire.

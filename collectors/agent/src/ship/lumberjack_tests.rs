@@ -42,7 +42,7 @@ impl Fixture {
 
     fn ship(&self) -> thread::JoinHandle<()> {
         let settings = Settings {
-            addresses: vec![self.listener.local_addr().unwrap()],
+            server: Server::Tcp(vec![self.listener.local_addr().unwrap()]),
             reconnect_min: Duration::from_millis(2),
             reconnect_max: Duration::from_millis(10),
             ack_timeout: Duration::from_millis(400),
@@ -181,7 +181,7 @@ fn a_stop_without_a_server_ends_at_once() {
     let address = f.listener.local_addr().unwrap();
     f.listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let settings = Settings {
-        addresses: vec![address],
+        server: Server::Tcp(vec![address]),
         reconnect_min: Duration::from_secs(30),
         reconnect_max: Duration::from_secs(30),
         ack_timeout: Duration::from_secs(30),
