@@ -349,6 +349,32 @@ fn a_socket_takes_the_records_however_long_its_path_is() {
 }
 
 #[test]
+fn a_server_that_is_away_at_the_start_is_worth_a_word_and_a_warning_only_later() {
+    let dir = temp_dir("first-word");
+    fs::create_dir(dir.join("rings")).unwrap();
+    let said = dir.join("said");
+    let mut child = agent(&dir, &nobody(), &[])
+        .stderr(fs::File::create(&said).unwrap())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    let tried = || {
+        fs::read_to_string(&said)
+            .unwrap()
+            .matches(": server ")
+            .count()
+    };
+    while tried() < 2 && begin.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(terminate(&mut child), Some(0));
+    let said = fs::read_to_string(&said).unwrap();
+    let tries: Vec<&str> = said.lines().filter(|l| l.contains(": server ")).collect();
+    assert!(tries[0].starts_with("bellrock-agent: info: "), "{said}");
+    assert!(tries[1].starts_with("bellrock-agent: warning: "), "{said}");
+}
+
+#[test]
 fn a_full_spool_stops_the_reading_and_loses_nothing() {
     let dir = temp_dir("full");
     fs::create_dir(dir.join("rings")).unwrap();

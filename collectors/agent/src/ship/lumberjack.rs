@@ -76,10 +76,11 @@ impl Shipper {
     /// Ships until asked to stop. When stopping: until all is acknowledged or the server fails once.
     pub fn run(&mut self) {
         let mut pause = self.settings.reconnect_min;
-        let mut told = false;
+        let (mut told, mut tried) = (false, false);
         loop {
             let acknowledged = self.counters.acknowledged.get();
             let result = self.connect().and_then(|stream| {
+                tried = true;
                 if told {
                     info!("connected", "connected to {} again", self.settings.server);
                     told = false;
@@ -91,12 +92,19 @@ impl Shipper {
             if self.counters.acknowledged.get() > acknowledged {
                 pause = self.settings.reconnect_min;
             }
-            warn!(
-                "server",
-                "server {}: {e}; records wait in the spool, next try in {} ms; check that `bellrock server` runs",
-                self.settings.server,
-                pause.as_millis()
-            );
+            let (server, ms) = (&self.settings.server, pause.as_millis());
+            if !std::mem::replace(&mut tried, true) {
+                // Agent and server are often started together, in any order.
+                info!(
+                    "no server yet",
+                    "server {server}: {e}; tried again in {ms} ms"
+                );
+            } else {
+                warn!(
+                    "server",
+                    "server {server}: {e}; records wait in the spool, next try in {ms} ms; check that `bellrock server` runs"
+                );
+            }
             told = true;
             if self.shared.stopping() {
                 break;
