@@ -6,13 +6,13 @@ use std::os::unix::fs::FileExt;
 
 pub const HEADER_BYTES: usize = 40;
 const MAGIC: u32 = 0x3145_5242; // "BRE1"
-/// Bounds of what an entry on disk may claim to hold.
+/// Bounds of what an entry holds, and of what one on disk may claim to hold.
 pub const CURSORS_BYTES_MAX: u32 = 256 << 20;
 pub const PAYLOAD_BYTES_MAX: u32 = 16 << 20;
 
-/// Begins a segment: all cursors; its payload is the boot id.
+/// Begins a segment: its cursors are all there are, after the boot id and the kernel's.
 pub const SNAPSHOT: u32 = 1;
-/// What was read since the last entry; its payload is a window, or nothing if only cursors moved.
+/// Goes on in a segment: its cursors are those that changed. The payload of either is a window, or nothing if only cursors moved.
 pub const DATA: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,10 @@ impl Header {
     /// Bytes of the whole entry.
     pub fn total_bytes(&self) -> u64 {
         HEADER_BYTES as u64 + self.cursors_bytes as u64 + self.payload_bytes as u64
+    }
+
+    fn is_bounded(&self) -> bool {
+        self.cursors_bytes <= CURSORS_BYTES_MAX && self.payload_bytes <= PAYLOAD_BYTES_MAX
     }
 
     fn bytes(&self, crc: u32) -> [u8; HEADER_BYTES] {
@@ -67,21 +71,29 @@ impl Header {
             payload_bytes: u32_at(32),
         };
         let known = u32_at(0) == MAGIC && (header.kind == SNAPSHOT || header.kind == DATA);
-        let bounded =
-            header.cursors_bytes <= CURSORS_BYTES_MAX && header.payload_bytes <= PAYLOAD_BYTES_MAX;
         // Numbers that leave room to count on.
         let sane = header.number < 1 << 62 && header.first_seq < 1 << 62;
-        (known && bounded && sane).then_some((header, u32_at(36)))
+        (known && header.is_bounded() && sane).then_some((header, u32_at(36)))
     }
 }
 
-/// An entry as bytes.
-pub fn write(header: &Header, cursors: &[u8], payload: &[u8]) -> Vec<u8> {
+/// An entry as bytes. An error: it is larger than one that `read` would take back.
+pub fn write(header: &Header, cursors: &[u8], payload: &[u8]) -> io::Result<Vec<u8>> {
+    if !header.is_bounded() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "cursors of {} bytes and a window of {} are more than an entry holds",
+                cursors.len(),
+                payload.len()
+            ),
+        ));
+    }
     let mut out = Vec::with_capacity(header.total_bytes() as usize);
     out.extend_from_slice(&header.bytes(header.crc(cursors, payload)));
     out.extend_from_slice(cursors);
     out.extend_from_slice(payload);
-    out
+    Ok(out)
 }
 
 /// Reads the entry at `at` of a segment of `end` bytes. `Ok(None)`: there is no whole, undamaged entry.

@@ -146,13 +146,15 @@ impl Spool {
         window: &Window,
         mut cursors: impl FnMut(bool, &mut Vec<u8>),
     ) -> Result<(), AppendError> {
-        let (current, used) = {
+        let (current, used, acked) = {
             let state = self.shared.lock();
             (
                 state.segments.back().cloned(),
                 state.segments.iter().map(|s| s.bytes).sum::<u64>(),
+                state.acked,
             )
         };
+        let waits = current.as_ref().is_some_and(|s| s.last_number > acked);
         let current = current.filter(|s| self.file.is_some() && s.bytes < self.segment_bytes_max);
         let mut cursor_bytes = Vec::new();
         if current.is_none() {
@@ -169,13 +171,15 @@ impl Spool {
             number: self.next_number,
             first_seq: self.next_seq,
             events: window.events,
-            cursors_bytes: cursor_bytes.len() as u32,
-            payload_bytes: window.payload.len() as u32,
+            cursors_bytes: cursor_bytes.len().try_into().unwrap_or(u32::MAX),
+            payload_bytes: window.payload.len().try_into().unwrap_or(u32::MAX),
         };
-        if used + header.total_bytes() > self.bytes_max {
+        // Where nothing waits, no acknowledgement would ever make room: then one entry may go beyond the bound.
+        if waits && used + header.total_bytes() > self.bytes_max {
             return Err(AppendError::Full);
         }
-        let bytes = entry::write(&header, &cursor_bytes, window.payload);
+        let bytes =
+            entry::write(&header, &cursor_bytes, window.payload).map_err(AppendError::Io)?;
         match (current, &self.file) {
             (Some(segment), Some(file)) => {
                 if let Err(e) = file.write_all_at(&bytes, segment.bytes) {
