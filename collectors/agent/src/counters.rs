@@ -70,6 +70,8 @@ counters! {
     bad_jobs,
     /// Spool entries that were found torn or damaged.
     torn_entries,
+    /// Records that were lost with a damaged part of the spool before they could be sent.
+    lost_records,
     /// Times that a spool entry could not be written at the first try.
     spool_errors,
     /// Seconds for which the spool was full and nothing was read from the rings.

@@ -31,16 +31,36 @@ pub struct Reader {
     at: Position,
     /// The last entry that was read or passed over.
     pub passed: u64,
+    /// The last undamaged entry so far, and the number of the event after it; what comes again is not looked at again.
+    seen: Option<(u64, u64)>,
+    /// What the server had when this reader was made: not lost, whatever becomes of it.
+    delivered: u64,
 }
 
 impl Reader {
     pub fn new(shared: Arc<Shared>) -> Reader {
+        let delivered = shared.lock().acked;
         Reader {
             shared,
             open: None,
             at: Position::default(),
             passed: 0,
+            seen: None,
+            delivered,
         }
+    }
+
+    /// Counts the events between the last undamaged entry and this one. A boot's first event has number 1: no gap.
+    fn count_lost(&mut self, header: &entry::Header, counters: &Counters) {
+        let (number, seq) = self.seen.unwrap_or((0, u64::MAX));
+        if header.number <= number {
+            return;
+        }
+        if header.number > self.delivered + 1 {
+            let lost = header.first_seq.saturating_sub(seq);
+            counters.lost_records.add(lost);
+        }
+        self.seen = Some((header.number, header.first_seq + header.events as u64));
     }
 
     /// Goes back, to send again what was not acknowledged.
@@ -93,6 +113,7 @@ impl Reader {
             let header = match self.file(&path, segment.id)? {
                 Some(file) => match entry::peek(file, at, segment.bytes)? {
                     Some(header) if header.events == 0 || header.number <= acked => {
+                        self.count_lost(&header, counters);
                         self.passed = self.passed.max(header.number);
                         self.at.offset += header.total_bytes();
                         continue;
@@ -114,6 +135,7 @@ impl Reader {
                 self.passed = self.passed.max(segment.last_number);
                 continue;
             };
+            self.count_lost(&header, counters);
             self.at.offset += header.total_bytes();
             self.passed = self.passed.max(header.number);
             let sendable = Sendable {

@@ -1,5 +1,5 @@
 use super::super::batch::{open_window, Batch};
-use super::super::reader::Reader;
+use super::super::reader::{Position, Reader};
 use super::*;
 use crate::event;
 use crate::testing::temp_dir;
@@ -233,6 +233,28 @@ fn a_full_spool_refuses_and_takes_again_after_acknowledgements() {
     assert_eq!(f.unsent().len(), 1);
 }
 
+/// Many cursors and a small spool: waiting would make no room.
+#[test]
+fn an_entry_that_is_larger_than_the_bound_is_taken_where_nothing_waits() {
+    let mut f = Fixture::new("large", 1000, 300);
+    let append = |f: &mut Fixture, bytes: usize| {
+        let window = f.batch.finish().unwrap();
+        f.spool
+            .append(&window, |_, out| out.resize(out.len() + bytes, 7))
+    };
+    append(&mut f, 1200).unwrap();
+    assert!(matches!(append(&mut f, 1200), Err(AppendError::Full)));
+    f.spool.shared().acknowledge(1);
+    append(&mut f, 1200).unwrap();
+    assert_eq!(f.segments(), [2]);
+    // What could never be read back is not written.
+    let large = entry::CURSORS_BYTES_MAX as usize;
+    f.spool.shared().acknowledge(2);
+    assert!(matches!(append(&mut f, large), Err(AppendError::Io(_))));
+    append(&mut f, 1).unwrap();
+    assert_eq!(f.segments(), [3]);
+}
+
 #[test]
 fn a_failed_write_leaves_the_spool_as_it_was() {
     let mut f = Fixture::new("failed", MAX, 1 << 20);
@@ -327,9 +349,52 @@ fn a_damaged_middle_is_passed_over_while_shipping() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[60] ^= 1;
     fs::write(&path, &bytes).unwrap();
-    let left = f.unsent().len();
-    assert!(left < total && left > 0);
-    assert_eq!(f.counters.torn_entries.get(), 1);
+    let mut reader = Reader::new(f.spool.shared());
+    let start = Position::default();
+    let mut left = 0;
+    for _ in 0..2 {
+        let mut body = Vec::new();
+        left = 0;
+        while reader.next(&mut body, &f.counters).unwrap().is_some() {
+            left += 1;
+        }
+        assert!(left < total && left > 0);
+        // What is sent again is not lost again.
+        assert_eq!(f.counters.lost_records.get(), (total - left) as u64);
+        reader.seek(start);
+    }
     fs::remove_file(&path).unwrap();
     assert!(f.unsent().len() <= left);
+    // Cut off at the next start, and lost all the same.
+    bytes.truncate(70);
+    fs::write(&path, &bytes).unwrap();
+    let f = f.again();
+    let left = f.unsent().len();
+    assert_eq!(f.counters.lost_records.get(), (total - left) as u64);
+}
+
+#[test]
+fn what_was_acknowledged_before_it_was_damaged_is_not_lost() {
+    let mut f = Fixture::new("delivered", MAX, 150);
+    for _ in 0..6 {
+        f.append(1).unwrap();
+    }
+    assert_eq!(f.segments().len(), 6);
+    // The acknowledgement is kept, the segments' removal is not.
+    fs::write(f.dir.join("acked"), "3\n").unwrap();
+    let path = segment_path(&f.dir, 2);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[60] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let mut f = f.again();
+    assert_eq!(f.unsent().len(), 3);
+    assert_eq!(f.counters.lost_records.get(), 0);
+    // Another boot's numbers begin anew: no gap.
+    f.spool.kernel_boot ^= 1;
+    f.append(1).unwrap();
+    let mut f = f.again();
+    f.append(1).unwrap();
+    f.append(1).unwrap();
+    assert_eq!(f.unsent().len(), 6);
+    assert_eq!(f.counters.lost_records.get(), 0);
 }
