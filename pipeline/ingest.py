@@ -10,12 +10,15 @@ acknowledged. Windows keep their order here, and none is passed by a later one o
 import contextlib
 import ipaddress
 import logging
+import os
 import queue
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -28,6 +31,8 @@ log = logging.getLogger(__name__)
 
 # Bounds. A connection has at most one window in flight, so the queue never holds more than CONNECTIONS_MAX.
 CONNECTIONS_MAX = 256
+# Connections that wait to be accepted.
+BACKLOG = 128
 # A batch takes windows until it holds this much.
 BATCH_EVENTS_MAX = 50_000
 BATCH_BYTES_MAX = 32 << 20
@@ -48,6 +53,29 @@ class BindError(ValueError):
     """The address is not one that ingest may listen on."""
 
 
+def listen_unix(path: Path) -> socket.socket:
+    """A listening Unix socket at `path`, mode 0600, in place of one that a dead server left there. The caller must own the folder, and see
+    to it that no other server listens there. Clients may connect at once, and are answered once an `Ingest` has the socket.
+
+    Raises OSError where the file system takes no socket."""
+    # By way of the folder's descriptor: an address holds 107 bytes, a path may be longer.
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path.name, dir_fd=folder)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            os.fchmod(listener.fileno(), 0o600)  # before the bind: the file is born with it
+            listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+            listener.listen(BACKLOG)
+        except BaseException:
+            listener.close()
+            raise
+        return listener
+    finally:
+        os.close(folder)
+
+
 @dataclass(eq=False)
 class _Job:
     """A window on its way through the writer. `stored` is True or False once `done` is set."""
@@ -62,7 +90,8 @@ class _Job:
 
 
 class Ingest:
-    """Receives records on `host`:`port` (0: any free port; `port` then tells which) and appends them to `store`.
+    """Receives records and appends them to `store`: on `host`:`port` (0: any free port; `port` then tells which; None: no TCP) and on
+    `unix`, a socket of `listen_unix`, which is closed at the end. There only this user and root are let in.
 
     `on_job_event` is called from the writer thread for each well-formed job event, duplicates included, after the commit and before the
     acknowledgement; where it raises, the client is cut off unacknowledged and sends again. While the store fails nothing is
@@ -76,8 +105,9 @@ class Ingest:
         store: Store,
         on_job_event: Callable[[dict], None],
         host: str = "127.0.0.1",
-        port: int = 0,
+        port: int | None = 0,
         *,
+        unix: socket.socket | None = None,
         limits: Limits | None = None,
         connections_max: int = CONNECTIONS_MAX,
         keepalive_s: float = KEEPALIVE_S,
@@ -87,7 +117,8 @@ class Ingest:
     ) -> None:
         self._store = store
         self._on_job_event = on_job_event
-        self._address = _loopback(host, port)
+        self._address = None if port is None else _loopback(host, port)
+        self._unix = unix
         self._limits = limits or Limits()
         self._connections_max = connections_max
         self._keepalive_s = keepalive_s
@@ -103,37 +134,42 @@ class Ingest:
         self._counts = dict.fromkeys(("accepted", "refused", "windows", "events", "protocol_errors", "job_event_errors", "store_errors"), 0)
         self._error: str | None = None
         self._last_commit_ns: int | None = None
-        self._listener: socket.socket | None = None
-        self._acceptor = threading.Thread(target=self._accept, name="ingest-accept", daemon=True)
+        self._port: int | None = None
+        self._acceptors: list[tuple[socket.socket, threading.Thread]] = []
         self._writer = threading.Thread(target=self._write, name="ingest-write", daemon=True)
 
     @property
     def port(self) -> int:
-        """The port that it listens on. Raises RuntimeError before `start`."""
-        if self._listener is None:
-            raise RuntimeError("ingest has not been started")
+        """The port that it listens on. Raises RuntimeError before `start`, and where it has none."""
+        if self._port is None:
+            raise RuntimeError("ingest has not been started, or has no port")
         return self._port
 
     def start(self) -> None:
         """Listens and returns. Raises OSError where the port is taken."""
-        family, address = self._address
-        listener = socket.create_server(address[:2], family=family, backlog=128)
-        self._port = listener.getsockname()[1]
-        self._listener = listener
+        listeners = [] if self._unix is None else [self._unix]
+        if self._address is not None:
+            family, address = self._address
+            listeners.append(socket.create_server(address[:2], family=family, backlog=BACKLOG))
+            self._port = listeners[-1].getsockname()[1]
+            log.info("ingest listens on %s:%d", address[0], self._port)
         self._writer.start()
-        self._acceptor.start()
-        log.info("ingest listens on %s:%d", address[0], self._port)
+        for listener in listeners:
+            thread = threading.Thread(target=self._accept, args=(listener,), name="ingest-accept", daemon=True)
+            self._acceptors.append((listener, thread))
+            thread.start()
 
     def stop(self) -> None:
         """Accepts and reads no more, writes and acknowledges the windows that have come whole (for at most `drain_timeout_s`), and returns.
         What is not acknowledged by then the clients send again."""
-        if self._listener is None or self._stopping.is_set():
+        if not self._acceptors or self._stopping.is_set():
             return
         self._stopping.set()
-        # shutdown, not close: only that wakes a thread that waits in accept.
-        _shutdown(self._listener, socket.SHUT_RDWR)
-        self._acceptor.join()
-        self._listener.close()
+        for listener, thread in self._acceptors:
+            # shutdown, not close: only that wakes a thread that waits in accept.
+            _shutdown(listener, socket.SHUT_RDWR)
+            thread.join()
+            listener.close()
         with self._lock:
             sockets, threads = list(self._sockets), list(self._threads)
         for connection in sockets:
@@ -168,9 +204,7 @@ class Ingest:
 
     # -- connections
 
-    def _accept(self) -> None:
-        listener = self._listener
-        assert listener is not None
+    def _accept(self, listener: socket.socket) -> None:
         while not self._stopping.is_set():
             try:
                 connection, peer = listener.accept()
@@ -181,7 +215,16 @@ class Ingest:
                 log.warning("ingest: cannot accept a connection: %s", error)
                 self._stopping.wait(self._retry_first_s)
                 continue
-            self._admit(connection, f"{peer[0]}:{peer[1]}")
+            if connection.family == socket.AF_UNIX:
+                pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+                if not _may_deliver(uid):
+                    self._count("refused")
+                    log.warning("ingest: refused process %d of user %d: only user %d and root may deliver here", pid, uid, os.getuid())
+                    connection.close()
+                    continue
+                self._admit(connection, f"process {pid}")
+            else:
+                self._admit(connection, f"{peer[0]}:{peer[1]}")
 
     def _admit(self, connection: socket.socket, peer: str) -> None:
         with self._lock:
@@ -202,8 +245,9 @@ class Ingest:
 
     def _serve(self, connection: socket.socket, peer: str) -> None:
         try:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _keep_alive(connection)
+            if connection.family != socket.AF_UNIX:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                _keep_alive(connection)
             self._converse(connection)
         except ProtocolError as error:
             self._count("protocol_errors")
@@ -336,6 +380,10 @@ class Ingest:
                     log.exception("ingest: job event of job %s was not taken; the client will send it again", event["job"])
                     return False
         return True
+
+
+def _may_deliver(uid: int) -> bool:
+    return uid in (os.getuid(), 0)
 
 
 def _decode(payload: bytes) -> Any:

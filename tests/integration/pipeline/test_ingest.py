@@ -1,16 +1,20 @@
 """The lumberjack server over real TCP, with a real store behind it."""
 
 import logging
+import os
 import random
 import socket
+import stat
 import struct
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from pipeline.ingest import BindError, Ingest
+from pipeline import ingest as ingest_module
+from pipeline.ingest import BindError, Ingest, listen_unix
 from pipeline.lumberjack import Limits
 from pipeline.store import Appended, StoreError
 from tests.integration.pipeline.client import Client, deliver_all
@@ -326,3 +330,84 @@ def test_an_unknown_host_and_a_taken_port_are_told(gate, start):
     with pytest.raises(OSError):
         start(port=taken.port)
     assert Ingest(gate, print, "localhost").status()["connections"] == 0
+
+
+class UnixClient(Client):
+    """The same client on a Unix socket, by way of the folder, since the path may be longer than an address."""
+
+    def __init__(self, path: Path) -> None:
+        folder = os.open(path.parent, os.O_PATH)
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(20)
+        try:
+            self._socket.connect(f"/proc/self/fd/{folder}/{path.name}")
+        finally:
+            os.close(folder)
+        self.keepalives = 0
+
+
+@pytest.fixture
+def socket_path(tmp_path: Path) -> Path:
+    """A place for a socket, deeper than an address is long."""
+    folder = tmp_path / ("d" * 120)
+    folder.mkdir(mode=0o700)
+    return folder / "ingest.sock"
+
+
+def test_a_socket_takes_records_and_no_port_is_open(start, store, socket_path):
+    listener = listen_unix(socket_path)
+    assert stat.S_IMODE(socket_path.stat().st_mode) == 0o600
+    with UnixClient(socket_path) as early:
+        early.send(window([run_event(1)]))  # before anybody accepts
+        ingest = start(port=None, unix=listener)
+        early.wait_for_ack(1)
+    with pytest.raises(RuntimeError, match="has no port"):
+        _ = ingest.port
+    ingest.stop()
+    with pytest.raises(ConnectionError):
+        UnixClient(socket_path)
+    # What a dead server left there is replaced.
+    start(port=None, unix=listen_unix(socket_path))
+    with UnixClient(socket_path) as client:
+        client.deliver([run_event(2)])
+    assert seqs(store) == [1, 2]
+
+
+def test_a_socket_and_a_port_at_once(start, store, socket_path):
+    ingest = start(unix=listen_unix(socket_path))
+    with UnixClient(socket_path) as one, Client(ingest.port) as two:
+        one.deliver([run_event(1)])
+        two.deliver([run_event(2)])
+    assert seqs(store) == [1, 2]
+
+
+def test_another_user_may_not_deliver_to_a_socket(start, store, socket_path, monkeypatch, caplog):
+    ingest = start(port=None, unix=listen_unix(socket_path))
+    monkeypatch.setattr(ingest_module, "_may_deliver", lambda uid: uid != os.getuid())
+    with UnixClient(socket_path) as client:
+        assert client.closed_by_server()
+    assert ingest.status()["refused"] == 1 and f"refused process {os.getpid()} of user {os.getuid()}" in caplog.text
+    monkeypatch.undo()
+    with UnixClient(socket_path) as client:
+        client.deliver([run_event(1)])
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_even_an_open_folder_lets_no_other_user_deliver(start, store, socket_path, caplog):
+    start(port=None, unix=listen_unix(socket_path))
+    socket_path.parent.chmod(0o711)
+    socket_path.chmod(0o666)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.chdir(socket_path.parent)
+            os.setresuid(65534, 65534, 65534)
+            with socket.socket(socket.AF_UNIX) as stranger:
+                stranger.connect(socket_path.name)
+                stranger.settimeout(20)
+                code = 0 if stranger.recv(6) == b"" else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert f"refused process {child} of user 65534" in caplog.text
