@@ -86,10 +86,6 @@ class Client:
         """The job's processes: {"processes": [...], "total", "next_cursor"}."""
         return self.get(f"/api/v1/jobs/{_quoted(job_id)}/processes", sort=sort, limit=limit)
 
-    def status(self) -> dict[str, Any]:
-        """The server's own state: records, agents, ingest."""
-        return self.get("/api/v1/status")
-
     def page(self, job_id: str) -> str:
         """The address of the job's page."""
         return f"{self.url}/jobs/{_quoted(job_id)}"

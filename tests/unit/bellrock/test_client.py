@@ -50,13 +50,13 @@ def test_the_servers_own_words_become_the_error(api) -> None:
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"error": null}', b'{"error": {}}', b"\xff"])
 def test_an_error_without_words_is_still_told(api, body: bytes) -> None:
     with pytest.raises(ApiError, match="HTTP 503") as error:
-        api(lambda _: (503, body)).status()
+        api(lambda _: (503, body)).get("/x")
     assert error.value.exit_code == EXIT_UNAVAILABLE
 
 
 def test_what_is_not_json_is_told(api) -> None:
     with pytest.raises(ApiError, match="not JSON"):
-        api(lambda _: (200, b"<html>")).status()
+        api(lambda _: (200, b"<html>")).get("/x")
 
 
 def test_nothing_there_says_what_to_start(free_port) -> None:
@@ -96,4 +96,4 @@ def test_jobs_come_over_pages_up_to_the_limit(api) -> None:
 
 def test_a_proxy_of_the_environment_is_not_asked(api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    assert api(lambda _: (200, b'{"ok": true}')).status() == {"ok": True}
+    assert api(lambda _: (200, b'{"ok": true}')).get("/x") == {"ok": True}
