@@ -1,6 +1,5 @@
 """The command `bellrock`. Every verb is thin: parse, call, print. Errors become a line, a hint and an exit code here."""
 
-import json
 import os
 import signal
 import sys
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bellrock import __version__, console
+from bellrock import __version__, console, output
 from bellrock.errors import EXIT_FAILED, ApiError, BellrockError
 
 if TYPE_CHECKING:
@@ -183,9 +182,9 @@ def jobs(search: str | None, job_state: str | None, limit: int, as_json: bool) -
     with _server("jobs") as lease:
         found = list(lease.client.every_job(search=search, state=job_state, limit=limit))
     if as_json:
-        _print_json(found)
+        output.show_json(found)
     elif found:
-        _print(report.jobs_table(found))
+        output.show(report.jobs_table(found))
     else:
         console.say("no job yet; begin with `bellrock run -- CMD`" if not (search or job_state) else "no job fits")
 
@@ -221,9 +220,9 @@ def show(job: str, file_limit: int, process_limit: int, as_json: bool) -> None:
         page = "" if lease.own else client.page(answer["job"]["job_id"])
     files["files"], processes["processes"] = files["files"][:file_limit], processes["processes"][:process_limit]
     if as_json:
-        _print_json({**answer, "series": series, "files": files["files"], "processes": processes["processes"]})
+        output.show_json({**answer, "series": series, "files": files["files"], "processes": processes["processes"]})
     else:
-        _print(report.show(answer, series, files, processes, page, _stdout().width))
+        output.show(report.show(answer, series, files, processes, page, output.stdout().width))
 
 
 @cli.command(
@@ -254,7 +253,7 @@ def demo(once: bool, as_json: bool, seconds: float, keep: Path | None) -> None:
     from bellrock.demo.runner import run_demo
 
     console.log_warnings()
-    results = run_demo(once=once, seconds=seconds, keep=keep, show_json=_print_json if as_json else None)
+    results = run_demo(once=once, seconds=seconds, keep=keep, show_json=output.show_json if as_json else None)
     if any(result.failed for result in results):
         sys.exit(EXIT_FAILED)
 
@@ -273,13 +272,6 @@ def _server(kind: str) -> "Iterator[Lease]":
         lease.release()
 
 
-def _stdout() -> Any:
-    from rich.console import Console
-
-    # Into a file or a pipe a table may be as wide as it likes.
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else max(int(os.environ.get("COLUMNS") or 0), 160))
-
-
 def _find(lease: "Lease", job: str) -> dict[str, Any]:
     """The API's answer for a job. A server of our own may just be getting it from what an earlier command left."""
     until = time.monotonic() + (FIRST_DELIVERY_S if lease.own else 0.0)
@@ -292,31 +284,6 @@ def _find(lease: "Lease", job: str) -> dict[str, Any]:
             if time.monotonic() > until:
                 raise BellrockError(f"no job {job!r} is known at {lease.client.url}", "see which there are with `bellrock jobs`") from error
         time.sleep(0.1)
-
-
-class _ReaderGone(Exception):
-    """Whoever read our output has gone (`bellrock jobs | head`)."""
-
-
-@contextmanager
-def _output() -> Iterator[None]:
-    """Prints inside end quietly when nobody reads. click would take a broken pipe for a failure."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError as error:
-        raise _ReaderGone from error
-
-
-def _print(printed: Any) -> None:
-    with _output():
-        _stdout().print(printed)
-
-
-def _print_json(value: Any) -> None:
-    with _output():
-        json.dump(value, sys.stdout, indent=2)
-        sys.stdout.write("\n")
 
 
 def main() -> None:
@@ -334,7 +301,7 @@ def main() -> None:
         code = 128 + signal.SIGINT
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
-    except (_ReaderGone, BrokenPipeError):
+    except (output.ReaderGone, BrokenPipeError):
         # The interpreter must not find out again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 0

@@ -22,7 +22,7 @@ class _Stderr(Console):
 
 def stderr() -> Console:
     """rich on standard error; it leaves colours and movement out where there is no terminal, or NO_COLOR is set."""
-    return _Stderr(stderr=True, highlight=False, soft_wrap=True, markup=False)
+    return _Stderr(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def say(line: str) -> None:

@@ -155,6 +155,12 @@ def test_a_reader_that_goes_away_is_no_error(api: FakeApi) -> None:
     assert done.stdout == "[\n" and done.stderr == "" and done.returncode == 0
 
 
+def test_nor_is_one_of_a_table(api: FakeApi) -> None:
+    command = f"set -o pipefail; COLUMNS=odd {sys.executable} -m bellrock jobs --limit 5000 | head -1"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.startswith("JOB ") and done.stderr == "" and done.returncode == 0
+
+
 def test_show_as_report_and_as_json(api: FakeApi) -> None:
     report = bellrock("show", "4711")
     assert report.returncode == 0 and "each process has files of its own" in report.stdout and "/jobs/4711" in report.stdout

@@ -1,0 +1,54 @@
+"""Standard output: results alone, as tables or JSON. A reader that goes away (`bellrock jobs | head`) is no error."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Into a file or a pipe a table may be as wide as it likes, but no narrower, columns.
+PIPE_WIDTH_MIN = 160
+
+
+class ReaderGone(Exception):
+    """Whoever read our output has gone. click would take a broken pipe for a failure."""
+
+
+def stdout() -> "Console":
+    """rich on standard output."""
+    # Imported here: `bellrock run` and `--help` print nothing with it.
+    from rich.console import Console
+
+    class Stdout(Console):
+        def on_broken_pipe(self) -> None:
+            raise ReaderGone  # rich would end the process with 1
+
+    columns = os.environ.get("COLUMNS", "")
+    wide = max(int(columns) if columns.isdecimal() else 0, PIPE_WIDTH_MIN)
+    return Stdout(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else wide)
+
+
+def show(printed: Any) -> None:
+    """Print one of rich's tables or texts. Raises ReaderGone."""
+    with _to_reader():
+        stdout().print(printed)
+
+
+def show_json(value: Any) -> None:
+    """Print `value` as indented JSON. Raises ReaderGone."""
+    with _to_reader():
+        json.dump(value, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+
+
+@contextmanager
+def _to_reader() -> Iterator[None]:
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        raise ReaderGone from error
