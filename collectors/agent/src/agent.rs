@@ -70,6 +70,12 @@ pub fn run(config: Config, once: bool) -> ExitCode {
             )
         }
     };
+    // A capture is read as it is.
+    if config.root.as_os_str().is_empty() {
+        if let Err(e) = sources::prepare_base(&config.rings, sys::effective_uid()) {
+            return fail(EXIT_FAILED, &format!("rings: {e}"));
+        }
+    }
     info!(
         "start",
         "node {}, rings {}, server {}, spool {} (boot {:016x}, next record {}, {} bytes)",

@@ -152,6 +152,12 @@ pub fn ticks_per_second() -> i64 {
     unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1)
 }
 
+/// The user that this process acts as.
+pub fn effective_uid() -> u32 {
+    // SAFETY: no arguments that could be wrong.
+    unsafe { libc::geteuid() }
+}
+
 /// Processor time of this process, seconds.
 pub fn cpu_s() -> f64 {
     // SAFETY: a zeroed `rusage` is a valid one, and the call fills it.

@@ -4,6 +4,8 @@ mod jobs;
 mod preload;
 mod user_dirs;
 
+pub use user_dirs::prepare_base;
+
 use crate::clock::Now;
 use crate::config::Config;
 use crate::counters::Counters;

@@ -4,11 +4,11 @@
 use crate::counters::Counters;
 use crate::{sys, warn};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,39 @@ impl Watched {
         self.listed = Some(begin);
         Ok(())
     }
+}
+
+/// Makes the rings' directory where it is missing and `uid` is root, whose it should be: the first user to run anything would
+/// own it else, and whoever owns it can move others' directories away. `Err`: why it cannot be used, and what to do.
+pub fn prepare_base(path: &Path, uid: u32) -> Result<(), String> {
+    let shown = path.display();
+    if uid == 0 {
+        let made = fs::create_dir(path)
+            .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o1777)));
+        match made {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(format!(
+                    "{shown}: cannot be made: {e}; make it with: mkdir -p -m 1777 {shown}"
+                ))
+            }
+            _ => {}
+        }
+    }
+    let found = match fs::symlink_metadata(path) {
+        // Whoever runs as its user's agent may come before the first program.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(|e| format!("{shown}: {e}; give another one with --rings DIR"))?,
+    };
+    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    let others_may_move = mode & 0o022 != 0 && mode & 0o1000 == 0;
+    if !found.is_dir() || (owner != 0 && owner != uid) || others_may_move {
+        return Err(format!(
+            "{shown}: belongs to user {owner}, mode {mode:04o}; expected a directory of root{} that is sticky or that nobody \
+             else writes; as root, run: mv {shown} {shown}.old && mkdir -m 1777 {shown}",
+            if uid == 0 { "" } else { " or of yours" }
+        ));
+    }
+    Ok(())
 }
 
 /// What one user's directory holds.

@@ -1,7 +1,6 @@
 use super::*;
 use crate::testing::{own_uid, temp_dir};
 use std::os::unix::fs::chown;
-use std::path::Path;
 
 fn dirs(path: &Path, users_max: usize) -> (UserDirs, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
@@ -61,4 +60,39 @@ fn the_cut_keeps_known_users_and_prefers_small_numbers() {
     fs::remove_dir(base.join("100000")).unwrap();
     users(&mut dirs);
     assert_eq!(users(&mut dirs), [1000, 100_001, 2_000_000]);
+}
+
+#[test]
+fn the_base_belongs_to_root_or_the_agent_and_nobody_else_can_move_what_is_in_it() {
+    let dir = temp_dir("base");
+    let base = dir.join("rings");
+    let mode = |mode: u32| fs::set_permissions(&base, Permissions::from_mode(mode)).unwrap();
+    assert_eq!(prepare_base(&base, 1), Ok(()), "not there yet");
+    // As root it is made, whatever the umask; its parent is not.
+    prepare_base(&base, 0).ok();
+    assert_eq!(fs::metadata(&base).unwrap().mode() & 0o7777, 0o1777);
+    assert!(prepare_base(&dir.join("a/b"), 0)
+        .unwrap_err()
+        .contains("mkdir -p"));
+    let own = own_uid();
+    for (bits, good) in [
+        (0o1777, true),
+        (0o700, true),
+        (0o755, true),
+        (0o777, false),
+        (0o775, false),
+    ] {
+        mode(bits);
+        assert_eq!(prepare_base(&base, own).is_ok(), good, "{bits:o}");
+    }
+    std::os::unix::fs::symlink(&dir, dir.join("link")).unwrap();
+    assert!(prepare_base(&dir.join("link"), own).is_err());
+    mode(0o1777);
+    if chown(&base, Some(own + 1), None).is_ok() {
+        for agent in [0, own, own + 2] {
+            let error = prepare_base(&base, agent).unwrap_err();
+            assert!(error.contains("mkdir -m 1777"), "{error}");
+        }
+        assert_eq!(prepare_base(&base, own + 1), Ok(()));
+    }
 }
