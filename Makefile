@@ -13,6 +13,13 @@ export PATH := $(CURDIR)/.venv/bin:$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH
 export PYTHONPATH :=
 export STEP_RETRY := make $(or $(MAKECMDGOALS),build)
 
+# Nothing built in such a folder could be preloaded.
+ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
+ifneq ($(words [$(CURDIR)])$(findstring :,$(CURDIR)),1)
+$(error This folder's path holds a blank or a colon, which LD_PRELOAD takes for the end of a name: $(CURDIR). Move the clone, then: $(STEP_RETRY))
+endif
+endif
+
 STAMP := build/stamp
 STEP := scripts/step.sh
 FRONTEND := webapp/frontend
@@ -26,13 +33,13 @@ AGENT_SOURCES := $(TRACEPACK_SOURCES) $(call rust_files,collectors/agent)
 PRELOAD_SOURCES := $(shell find collectors/preload -type f \( -name '*.[chS]' -o -name '*.map' -o -name Makefile \) 2>/dev/null)
 FRONTEND_SOURCES := $(shell find $(FRONTEND) \( -name node_modules -o -name dist \) -prune -o -type f -print 2>/dev/null)
 
-.PHONY: help demo test build lint lock bench clean system
+.PHONY: help demo test build lint lock bench clean system anew
 
 help:
 	@echo 'make demo               build everything, run real programs under watch, serve the pages'
 	@echo 'make test [LAYER=unit]  run the tests (layers: unit, integration, e2e)'
 	@echo 'make build              build everything that demo and test need'
-	@echo 'make lint               check style and common mistakes, Python, Rust and TypeScript'
+	@echo 'make lint               check style and common mistakes, Python, Rust, C and TypeScript'
 	@echo 'make bench [ONLY=name]  measure; writes bench/*.json and the tables in docs/performance.md'
 	@echo 'make lock               resolve the Python requirements anew'
 	@echo 'make clean              remove everything that was built or installed here'
@@ -62,7 +69,10 @@ system:
 
 # Python
 
-$(STAMP)/python: requirements.lock pyproject.toml scripts/python.sh | system
+# A stamp knows nothing of a .venv that was deleted, or that came along when the clone was moved or copied.
+venv_is_here := $(shell head -n 2 .venv/bin/bellrock 2>/dev/null | grep -F '$(CURDIR)/.venv/bin/')
+
+$(STAMP)/python: requirements.lock pyproject.toml scripts/python.sh $(if $(venv_is_here),,anew) | system
 	@scripts/python.sh requirements.lock
 	@mkdir -p $(@D) && touch $@
 

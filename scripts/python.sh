@@ -4,7 +4,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 lock=$1
 
-usable() { .venv/bin/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+# One that was moved or copied still has commands that name the folder where it was made.
+usable() {
+  .venv/bin/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null &&
+    head -n 2 .venv/bin/pip 2>/dev/null | grep -qF "$PWD/.venv/bin/"
+}
 
 if ! usable; then
   if ! python=$(scripts/find_python.sh venv); then

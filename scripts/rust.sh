@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Sees to it that there is a cargo that is new enough; where there is none, rustup's installer brings it.
+# `rust.sh check` only tells, by its exit status, whether there is one, or a rustup that could bring it.
 set -euo pipefail
 
 wanted=1.85
@@ -12,6 +13,10 @@ new_enough() {
 }
 
 new_enough && exit 0
+if [[ ${1:-} == check ]]; then
+  command -v rustup >/dev/null
+  exit
+fi
 if command -v rustup >/dev/null; then
   echo "Rust is $(version || echo 'not set up'), and $wanted or newer is needed. Run: rustup update stable && rustup default stable" >&2
   exit 1

@@ -15,7 +15,8 @@ look_for_essential() {
   # A compiler alone is no use: the C library's headers come in a package of their own.
   if ! has cc || [[ ! -e /usr/include/stdio.h ]]; then essential+=(gcc libc6-dev); fi
   has make || essential+=(make)
-  if ! has cargo && ! has curl; then essential+=(curl ca-certificates); fi
+  # A distribution's cargo may be too old; then rustup's installer is fetched.
+  if ! has curl && ! scripts/rust.sh check; then essential+=(curl ca-certificates); fi
   [[ -x .venv/bin/python ]] && return 0
   scripts/find_python.sh venv >/dev/null && return 0
   local python

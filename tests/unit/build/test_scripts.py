@@ -61,6 +61,85 @@ def test_without_cargo_and_curl_the_way_to_get_them_is_told(copy):
     assert "apt-get install -y curl" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("stubs", "fetched"),
+    [
+        ({}, True),
+        ({"cargo": "echo cargo 1.63.0"}, True),  # Debian 12's
+        ({"cargo": "echo cargo 1.85.0"}, False),
+        ({"cargo": "echo cargo 1.63.0", "rustup": "exit 0"}, False),
+        ({"cargo": "echo cargo 1.63.0", "curl": "exit 0"}, False),
+    ],
+)
+def test_curl_is_brought_where_rust_must_be_fetched(copy, stubs, fetched):
+    python = copy / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("")
+    python.chmod(0o755)
+    present = {name: "exit 0" for name in ("cc", "make", "apt-get", "apt-cache")}
+    done = run(copy, "bash", "scripts/system.sh", "build", path=tools(copy, **present, **stubs))
+    assert ("curl ca-certificates" in done.stdout + done.stderr) == fetched
+
+
+@pytest.mark.parametrize(("pip", "remade"), [("{here}/.venv/bin/python3", False), ("/elsewhere/.venv/bin/python3", True)])
+def test_an_environment_that_came_from_elsewhere_is_made_anew(copy, pip, remade):
+    bin_dir = copy / ".venv/bin"
+    bin_dir.mkdir(parents=True)
+    (bin_dir / "python").write_text("#!/bin/sh\nexit 0\n")
+    (bin_dir / "pip").write_text(f"#!{pip.format(here=copy)}\n")
+    (bin_dir / "python").chmod(0o755)
+    path = tools(copy, python3='[ "$1" = -m ] || echo python3')
+    done = run(copy, "bash", "scripts/python.sh", "requirements.lock", path=path)
+    assert done.returncode == 0 and ("Making a Python environment" in done.stdout) == remade
+
+
+def make(folder: Path, *words: str) -> subprocess.CompletedProcess:
+    """`make` as a person calls it, also where these tests are run by another one."""
+    unset = ["env", *(word for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "STEP_RETRY") for word in ("-u", name))]
+    return run(folder, *unset, "make", *words)
+
+
+def test_the_python_step_runs_again_where_its_environment_is_gone_or_moved(tmp_path):
+    for name in ("Makefile", "requirements.lock", "pyproject.toml", "scripts/python.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    stamp, command = tmp_path / "build/stamp/python", tmp_path / ".venv/bin/bellrock"
+    for path in (stamp, command):
+        path.parent.mkdir(parents=True)
+    stamp.write_text("")
+    for text, again in ((f"#!{tmp_path}/.venv/bin/python\n", False), ("#!/elsewhere/.venv/bin/python\n", True), (None, True)):
+        if text is None:
+            command.unlink()
+        else:
+            command.write_text(text)
+        asked = make(tmp_path, "-n", "build/stamp/python")
+        assert asked.returncode == 0 and ("scripts/python.sh" in asked.stdout) == again, text
+
+
+@pytest.mark.parametrize("name", ["a b", "a:b"])
+def test_a_folder_that_ld_preload_cannot_name_is_refused_at_once(tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    shutil.copy(ROOT / "Makefile", folder)
+    asked = make(folder, "-n", "build")
+    assert asked.returncode == 2 and "LD_PRELOAD" in asked.stderr and str(folder) in asked.stderr
+    assert make(folder).returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_warnings_of_a_users_compiler_fail_no_build_but_lint(tmp_path):
+    shutil.copy(ROOT / "collectors/preload/Makefile", tmp_path)
+    for name in ("preload.h", "process.h", "tracepack.h", "target/release/libtracepack.a"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"!<arch>\n" if name.endswith(".a") else b"")
+    (tmp_path / "warns.c").write_text("int warns(void); int warns(void) { int unused; return 0; }\n")
+    words = ["SOURCES=warns.c", f"BUILD={tmp_path}", f"TARGET={tmp_path}/target"]
+    built = make(tmp_path, *words)
+    assert built.returncode == 0 and (tmp_path / "libbellrock.so").exists(), built.stderr
+    linted = make(tmp_path, "lint", *words)
+    assert linted.returncode == 2 and "unused" in linted.stderr
+
+
 def test_rustup_installs_where_cargo_is_missing(copy):
     """With a stand-in for the download, whose script makes a cargo."""
     bin_dir = copy / "bin"
