@@ -22,7 +22,7 @@ ORPHAN_GRACE_S = 3.0
 LOG_BYTES_MAX = 8 << 20
 
 
-def agent_toml(rings: Path, spool: Path, ingest_host: str, ingest_port: int, settings: config.Agent) -> str:
+def agent_toml(rings: Path, spool: Path, socket: Path, settings: config.Agent) -> str:
     """The text of the agent's configuration. Raises nothing; the paths are quoted as TOML wants."""
     # JSON's strings are TOML's basic strings.
     return "\n".join(
@@ -31,7 +31,7 @@ def agent_toml(rings: Path, spool: Path, ingest_host: str, ingest_port: int, set
             f"rings = {json.dumps(str(rings))}",
             f"spool = {json.dumps(str(spool))}",
             f"spool_max_bytes = {settings.spool_mib << 20}",
-            f"server = {json.dumps(f'{ingest_host}:{ingest_port}')}",
+            f"server = {json.dumps(f'unix:{socket}')}",
             "",
         ]
     )
@@ -55,8 +55,7 @@ class AgentChild:
         self._thread = threading.Thread(target=self._supervise, name="agent", daemon=True)
 
     def start(self) -> None:
-        """Replace an orphan, start the agent. Raises OSError when it cannot be executed."""
-        self.replace_orphan()
+        """Start the agent. Raises OSError when it cannot be executed."""
         self._spawn()
         self._thread.start()
 

@@ -23,10 +23,10 @@ class Http:
 
 @dataclass(frozen=True)
 class Ingest:
-    """Where agents deliver records."""
+    """Where agents deliver records, beside the state directory's own socket. Port 0: nowhere."""
 
     host: str = "127.0.0.1"
-    port: int = 5044
+    port: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,7 @@ def load(path: Path | None, state: Path, overrides: dict[str, Any] | None = None
         try:
             table = tomllib.loads(where.read_text())
         except OSError as error:
-            raise UsageError(
-                f"{where}: cannot be read: {error.strerror}", "`bellrock server --sample-config` prints one to start from"
-            ) from error
+            raise UsageError(f"{where}: cannot be read: {error.strerror}", "`bellrock server --sample-config` prints one to start from") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{where}: not TOML: {error}", "`bellrock server --sample-config` prints one to start from") from error
     return parse(table, str(where), overrides)

@@ -2,24 +2,19 @@
 
 import socket
 
-from bellrock.config import Http, Ingest
 from bellrock.errors import Unavailable
 
 
-def pick_port(host: str, settings: Http | Ingest, explicit: bool, before: int | None) -> int:
-    """The port to listen on: the wished one, or else that of the server before, the default, any free one.
+def pick_port(host: str, default: int, before: int | None) -> int:
+    """The port to listen on where none was wished for: that of the server before, the default, any free one."""
+    return next((port for port in (before, default) if port and is_free(host, port)), None) or free_port(host)
 
-    Raises Unavailable for a wished port that is taken."""
-    section = type(settings).__name__.lower()
-    if explicit and settings.port:
-        if not is_free(host, settings.port):
-            raise Unavailable(
-                f"{section}.port {settings.port} of {host} is taken",
-                f"see who has it with `ss -ltnp 'sport = :{settings.port}'`, or choose another",
-            )
-        return settings.port
-    wishes = [] if explicit else [before, settings.port] if before else [settings.port]
-    return next((port for port in wishes if is_free(host, port)), free_port(host))
+
+def claim(setting: str, host: str, port: int) -> int:
+    """The wished port. Raises Unavailable where it is taken; `setting` names the wish."""
+    if not is_free(host, port):
+        raise Unavailable(f"{setting} {port} of {host} is taken", f"see who has it with `ss -ltnp 'sport = :{port}'`, or choose another")
+    return port
 
 
 def is_free(host: str, port: int) -> bool:

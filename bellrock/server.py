@@ -1,7 +1,7 @@
 """The embedded server: one process with store, job database, ingest, API and pages, and one agent beside it.
 
-This is the only file that wires. The state directory holds records.duckdb, jobs.db, spool/, agent.toml, agent.log,
-lock (held while a server owns the state) and server.json (where the server is, for every other command).
+This is the only file that wires. The state directory holds records.duckdb, jobs.db, spool/, agent.toml, agent.log, ingest.sock (where
+the agent delivers), lock (held while a server owns the state) and server.json (where the server is, for every other command).
 """
 
 import json
@@ -16,11 +16,13 @@ from typing import Any
 from bellrock import __version__, paths, ports
 from bellrock.agent import AgentChild, agent_toml
 from bellrock.config import Config
+from bellrock.errors import BellrockError
 from bellrock.state import StateLock, Where, where
 
 log = logging.getLogger(__name__)
 
 HTTP_END_S = 5.0
+SOCKET = "ingest.sock"
 
 
 class HttpServer:
@@ -29,9 +31,7 @@ class HttpServer:
     def __init__(self, app: Any, host: str, port: int, threads: int) -> None:
         import waitress.server
 
-        self._server = waitress.server.create_server(
-            app, host=host, port=port, threads=threads, ident="bellrock", clear_untrusted_proxy_headers=True
-        )
+        self._server = waitress.server.create_server(app, host=host, port=port, threads=threads, ident="bellrock", clear_untrusted_proxy_headers=True)
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pages", daemon=True)
 
@@ -65,11 +65,13 @@ class Server:
         self.state = state
         self.kind = kind
         self.url = ""
-        self.ingest_port = 0
+        self.ingest_port = 0  # 0: no TCP
         self.started_ns = 0
         self._lock = StateLock(state)
         self._agent: AgentChild | None = None
         self._ingest: Any = None
+        # Ours until the ingest has it.
+        self._socket: Any = None
         # What stop() closes after the agent, in this order.
         self._closing: list[tuple[str, Callable[[], Any]]] = []
 
@@ -87,15 +89,20 @@ class Server:
     def _start(self) -> None:
         self.started_ns = time.time_ns()
         config = self.config
-        # A killed server's ports are taken again where they are free: open pages and waiting agents find it there.
+        # A killed server's port is taken again where it is free: open pages find it there.
         before = where(self.state)
         if before is not None and before.kind != self.kind:
             before = None
         http_host, ingest_host = _address(config.http.host), _address(config.ingest.host)
-        self.ingest_port = ports.pick_port(ingest_host, config.ingest, "ingest.port" in config.explicit, before and before.ingest_port)
+        if config.ingest.port:
+            self.ingest_port = ports.claim("ingest.port", ingest_host, config.ingest.port)
         if config.agent.run:
             # First of all, so that programs under watch find their rings emptied while the slower parts come up.
-            self._agent = self._make_agent(ingest_host)
+            self._agent = self._make_agent()
+            # Before there is a socket: an agent that ends tries to deliver for a while if something listens.
+            self._agent.replace_orphan()
+        self._socket = self._listen()
+        if self._agent is not None:
             self._agent.start()
 
         # Imported here: they take most of a second, which neither the agent nor `bellrock --help` waits for.
@@ -108,25 +115,43 @@ class Server:
         self._closing.insert(0, ("the store", store.close))
         jobdb = JobDB(f"sqlite:///{self.state / 'jobs.db'}")
         self._closing.insert(0, ("the job database", jobdb.close))
-        self._ingest = Ingest(store, jobdb.apply_event, ingest_host, self.ingest_port)
-        self._ingest.start()
+        ingest = Ingest(store, jobdb.apply_event, ingest_host, self.ingest_port or None, unix=self._socket)
+        ingest.start()
+        self._ingest = ingest
         self._closing.insert(0, ("ingest", self._ingest.stop))
         # `make build` leaves the pages there; without them the API's own default holds.
         built = paths.build_dir() / "frontend"
         app = create_app({"FRONTEND_DIR": built} if built.is_dir() else {}, store=store, jobdb=jobdb, status=self.status)
-        http_port = ports.pick_port(http_host, config.http, "http.port" in config.explicit, before and ports.of_url(before.url))
+        if "http.port" not in config.explicit:
+            http_port = ports.pick_port(http_host, config.http.port, before and ports.of_url(before.url))
+        elif config.http.port:
+            http_port = ports.claim("http.port", http_host, config.http.port)
+        else:
+            http_port = ports.free_port(http_host)
         pages = HttpServer(app, http_host, http_port, config.http.threads)
         pages.start()
         self._closing.insert(0, ("pages", pages.stop))
         self.url = f"http://{http_host}:{http_port}"
-        told = Where(self.url, ingest_host, self.ingest_port, os.getpid(), self.kind, self.started_ns)
+        told = Where(self.url, os.getpid(), self.kind, self.started_ns)
         paths.write_atomically(self.state / "server.json", json.dumps(told.__dict__))
 
-    def _make_agent(self, ingest_host: str) -> AgentChild:
+    def _listen(self) -> Any:
+        """The socket where the agent delivers; in a directory of this user's alone, so nobody else can take its place."""
+        from pipeline.ingest import listen_unix
+
+        try:
+            return listen_unix(self.state / SOCKET)
+        except OSError as error:
+            raise BellrockError(
+                f"{self.state / SOCKET}: no socket can be made there: {error.strerror}",
+                "set BELLROCK_STATE to a directory on a local file system",
+            ) from error
+
+    def _make_agent(self) -> AgentChild:
         configuration = self.state / "agent.toml"
         spool = paths.private_dir(self.state / "spool")
         paths.user_rings()
-        paths.write_atomically(configuration, agent_toml(paths.rings_dir(), spool, ingest_host, self.ingest_port, self.config.agent))
+        paths.write_atomically(configuration, agent_toml(paths.rings_dir(), spool, self.state / SOCKET, self.config.agent))
         return AgentChild(paths.artefact(paths.AGENT), configuration, self.state)
 
     def status(self) -> dict[str, Any]:
@@ -143,6 +168,9 @@ class Server:
 
     def stop(self) -> None:
         """Let the agent deliver, then close pages, ingest and stores. What fails is told and does not keep the rest."""
+        if self._ingest is None and self._socket is not None:
+            # Nobody will answer there: the agent need not wait.
+            self._socket.close()
         if self._agent is not None and not self._agent.stop(self.config.agent.drain_s):
             log.warning("the agent did not deliver within %d s; what it holds waits for the next server", self.config.agent.drain_s)
         for name, close in self._closing:
@@ -154,6 +182,8 @@ class Server:
         found = where(self.state)
         if found is not None and found.pid == os.getpid():
             (self.state / "server.json").unlink(missing_ok=True)
+        if self._socket is not None:
+            (self.state / SOCKET).unlink(missing_ok=True)
         self._lock.release()
 
 

@@ -22,8 +22,6 @@ class Where:
     """What server.json says: where a server of this state is. `kind` is the command that runs it."""
 
     url: str
-    ingest_host: str
-    ingest_port: int
     pid: int
     kind: str
     started_ns: int
@@ -35,14 +33,7 @@ def where(state: Path) -> Where | None:
     if found is None:
         return None
     try:
-        return Where(
-            str(found["url"]),
-            str(found["ingest_host"]),
-            int(found["ingest_port"]),
-            int(found["pid"]),
-            str(found["kind"]),
-            int(found["started_ns"]),
-        )
+        return Where(str(found["url"]), int(found["pid"]), str(found["kind"]), int(found["started_ns"]))
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,9 +30,7 @@ def until(condition: Callable[[], object], what: str, limit_s: float = 60.0) -> 
 
 
 def bellrock(*words: str, timeout_s: float = 120) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "bellrock", *words], cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False
-    )
+    return subprocess.run([sys.executable, "-m", "bellrock", *words], cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
 def agent_pid(state_dir: Path) -> int:
@@ -55,9 +54,7 @@ def start_server(state, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[]
     started: list[subprocess.Popen] = []
 
     def start() -> subprocess.Popen:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "bellrock", "server"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
+        server = subprocess.Popen([sys.executable, "-m", "bellrock", "server"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         started.append(server)
         assert server.stdout.readline().startswith("pages at http://127.0.0.1:")
         return server
@@ -97,9 +94,7 @@ def assert_exact(profile: dict, truth: dict) -> None:
 
 @pytest.mark.parametrize(("mode", "name"), [("nn", "N-N"), ("n1", "N-1"), ("nm", "N-M"), ("11", "1-1")])
 def test_the_truth_of_each_pattern_without_a_server(start_server, tmp_path: Path, mode: str, name: str) -> None:
-    done = bellrock(
-        "run", "--name", mode, "--", *patterns(tmp_path, "--mode", mode, "--processes", "6", "--files", "2", "--rate", str(8 * MIB))
-    )
+    done = bellrock("run", "--name", mode, "--", *patterns(tmp_path, "--mode", mode, "--processes", "6", "--files", "2", "--rate", str(8 * MIB)))
     assert done.returncode == 0, done.stderr
     truth = json.loads(done.stdout)
     profile = figures(mode)
@@ -122,7 +117,7 @@ def test_a_server_begins_and_ends_in_order(start_server, state) -> None:
     assert not list(state.rings_dir.glob("*/*.job"))
 
 
-def test_a_killed_server_loses_nothing_and_comes_back_to_its_ports(start_server, state, tmp_path: Path) -> None:
+def test_a_killed_server_loses_nothing_and_comes_back_to_its_port(start_server, state, tmp_path: Path) -> None:
     server = start_server()
     before, orphan = where(state.state_dir), agent_pid(state.state_dir)
     argv = patterns(tmp_path, "--mode", "nn", "--bytes-per-process", str(4 * MIB), "--request", "4096", "--rate", str(MIB))
@@ -141,11 +136,27 @@ def test_a_killed_server_loses_nothing_and_comes_back_to_its_ports(start_server,
     assert alive(orphan)
     start_server()
     after = where(state.state_dir)
-    assert (after.url, after.ingest_port) == (before.url, before.ingest_port)
+    assert after.url == before.url
     assert not alive(orphan) and alive(agent_pid(state.state_dir))
     out, err = running.communicate(timeout=120)
     assert running.returncode == 0 and "job j" in err
     assert_exact(figures("j"), json.loads(out))
+
+
+def test_what_a_killed_server_was_to_get_is_no_other_servers(start_server, state, tmp_path: Path, monkeypatch) -> None:
+    server, orphan = start_server(), agent_pid(state.state_dir)
+    server.kill()
+    server.wait()
+    with monkeypatch.context() as other:
+        other.setenv("BELLROCK_STATE", str(tmp_path / "other"))
+        other.setenv("BELLROCK_RINGS", str(tmp_path / "other-rings"))
+        stranger = start_server()
+        time.sleep(12)  # longer than the orphan's sample period: it has something to ship
+        assert alive(orphan)
+        status = json.loads(urllib.request.urlopen(where(tmp_path / "other").url + "/api/v1/status", timeout=10).read())
+        assert len(status["agents"]) == 1, "only its own agent delivered"
+        stranger.send_signal(signal.SIGTERM)
+        assert stranger.wait(60) == 0
 
 
 def test_a_killed_agent_is_started_again_and_loses_nothing(start_server, state, tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ def log_of(child: agent.AgentChild) -> list[str]:
 
 
 def test_the_configuration_is_what_the_agents_own_sample_knows() -> None:
-    written = tomllib.loads(agent.agent_toml(Path('/r "x'), Path("/s"), "127.0.0.1", 5044, config.Agent(spool_mib=2)))
-    assert written == {"rings": '/r "x', "spool": "/s", "spool_max_bytes": 2 << 20, "server": "127.0.0.1:5044"}
+    written = tomllib.loads(agent.agent_toml(Path('/r "x'), Path("/s"), Path("/state/ingest.sock"), config.Agent(spool_mib=2)))
+    assert written == {"rings": '/r "x', "spool": "/s", "spool_max_bytes": 2 << 20, "server": "unix:/state/ingest.sock"}
     sample = (Path(agent.__file__).parents[1] / "collectors/agent/agent.sample.toml").read_text()
     for key in written:
         assert f"# {key} = " in sample

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from bellrock import ports
-from bellrock.config import Http, Ingest
 from bellrock.errors import Unavailable
 from bellrock.state import StateHeld, StateLock, Where, find, where
 
@@ -16,7 +15,7 @@ HOLD = "import sys, pathlib\nfrom bellrock.state import StateLock\nStateLock(pat
 
 
 def told(pid: int, url: str = "http://127.0.0.1:1") -> Where:
-    return Where(url, "127.0.0.1", 5044, pid, "server", 7)
+    return Where(url, pid, "server", 7)
 
 
 def test_the_second_learns_who_has_the_state_and_the_lock_ends_with_its_holder(tmp_path: Path) -> None:
@@ -42,7 +41,7 @@ def test_a_server_that_is_gone_is_not_found(tmp_path: Path, free_port) -> None:
     assert where(tmp_path) == told(2**22 + 1) and find(tmp_path) is None
     path.write_text(json.dumps(told(os.getpid(), f"http://127.0.0.1:{free_port()}").__dict__))
     assert find(tmp_path) is None
-    for damaged in ('{"url": 1}', "[]", "{", '{"url": "x", "ingest_host": "", "ingest_port": "x", "pid": 1, "kind": "", "started_ns": 0}'):
+    for damaged in ('{"url": 1}', "[]", "{", '{"url": "x", "pid": "x", "kind": "", "started_ns": 0}'):
         path.write_text(damaged)
         assert where(tmp_path) is None
 
@@ -52,14 +51,13 @@ def test_a_default_port_gives_way_and_a_wished_one_does_not(free_port) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert ports.pick_port("127.0.0.1", Http(port=port), False, None) != port
+        assert ports.pick_port("127.0.0.1", port, None) not in (0, port)
         with pytest.raises(Unavailable, match=f"http.port {port}"):
-            ports.pick_port("127.0.0.1", Http(port=port), True, None)
-    wished, before = free_port(), free_port()
-    assert ports.pick_port("127.0.0.1", Ingest(port=wished), True, before) == wished
-    assert ports.pick_port("127.0.0.1", Ingest(port=wished), False, before) == before
-    assert ports.pick_port("127.0.0.1", Ingest(port=wished), False, None) == wished
-    assert ports.pick_port("127.0.0.1", Ingest(port=0), True, before) not in (0, before)
+            ports.claim("http.port", "127.0.0.1", port)
+    default, before = free_port(), free_port()
+    assert ports.claim("http.port", "127.0.0.1", default) == default
+    assert ports.pick_port("127.0.0.1", default, before) == before
+    assert ports.pick_port("127.0.0.1", default, None) == default
 
 
 @pytest.mark.parametrize(("url", "port"), [("http://127.0.0.1:80", 80), ("http://x", None), ("", None)])
