@@ -15,6 +15,10 @@ class StoreError(Exception):
     as stored; to append the same events again is safe."""
 
 
+class TooManyRuns(StoreError):
+    """A job has more runs than can be held in memory at once."""
+
+
 @dataclass(frozen=True)
 class Appended:
     """What became of a batch: `runs + samples + jobs + duplicates + dead_letters` is its length. `missing` counts sequence numbers that
@@ -42,11 +46,22 @@ class Store(Protocol):
 
     def runs(self, job: str, columns: Sequence[str] | None = None) -> pa.Table:
         """All runs that claim `job`, in any order, `start` ones included; columns as in docs/records.md, all by default.
-        Raises KeyError for a column that does not exist."""
+        Raises KeyError for a column that does not exist, and TooManyRuns where there are more than the store gives out at once."""
         ...
 
-    def samples(self, component: str, since_ns: int | None = None) -> pa.Table:
-        """The samples of a kind of component, all or those that end after `since_ns`."""
+    def sample_totals(self, component: str, nodes: Sequence[str], after: int = 0) -> tuple[list[tuple[str, str, float, float]], int]:
+        """What the samples of a kind of component add up to on some nodes, counting those that were appended at or after a place: rows of
+        node, name of the value, sum, and the value appended last; and the place to go on from, at least `after`. Place 0: all."""
+        ...
+
+    def sample_sums(self, component: str, names: Sequence[str], nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, float]:
+        """By node, the sum of the values called `names` over the samples whose interval touches [from_ns, to_ns]. Nodes without any are left
+        out."""
+        ...
+
+    def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
+        """By node, how many sequence numbers were jumped over, where the records before and after the jump came at times between which some
+        instant of [from_ns, to_ns] lies. Nodes without any are left out."""
         ...
 
     def version(self, job: str) -> int:
@@ -56,7 +71,7 @@ class Store(Protocol):
     def status(self) -> dict[str, Any]:
         """`records` ({run, sample, job}), `dead_letters`, `duplicates`, `missing`, `last_append_ns` (None: not since it was opened),
         `error` (text while the last append failed, else None), and `high_water`: a list of {node, boot (hex), seq, missing,
-        last_append_ns}."""
+        last_append_ns}, the last appended first, of a bounded number of boots."""
         ...
 
     def close(self) -> None:

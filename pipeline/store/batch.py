@@ -1,6 +1,7 @@
 """Sorts a batch of events into rows, duplicates and dead letters. Knows no database."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import orjson
 import pyarrow as pa
@@ -23,25 +24,32 @@ class Mark:
     missing: int
 
 
+class Known(Protocol):
+    """Marks by (node, boot); a dict is one."""
+
+    def get(self, key: tuple[str, int], /) -> Mark | None: ...
+
+
 class Batch:
     """What one transaction is to write. `known` holds the marks before it, and is not changed.
 
-    After `add`: `marks` (new marks of the boots that it saw), `letters` (rows of dead_letters), `result`, and `table(kind)`.
+    After `add`: `marks` (new marks of the boots that it saw), `missing` (how many numbers were jumped over, by node), `letters` (rows of
+    dead_letters), `result`, and `table(kind)`.
     """
 
-    def __init__(self, known: dict[tuple[str, int], Mark], now_ns: int) -> None:
+    def __init__(self, known: Known, now_ns: int) -> None:
         self._known = known
         self._now_ns = now_ns
         self._rows: dict[str, list[tuple]] = {name: [] for name in KINDS}
         self._duplicates = 0
-        self._missing = 0
+        self.missing: dict[str, int] = {}
         self.marks: dict[tuple[str, int], Mark] = {}
         self.letters: list[dict] = []
 
     @property
     def result(self) -> Appended:
         rows = self._rows
-        return Appended(len(rows["run"]), len(rows["sample"]), len(rows["job"]), self._duplicates, len(self.letters), self._missing)
+        return Appended(len(rows["run"]), len(rows["sample"]), len(rows["job"]), self._duplicates, len(self.letters), sum(self.missing.values()))
 
     def add(self, events: list[dict]) -> None:
         """Sorts the events in."""
@@ -107,7 +115,7 @@ class Batch:
         mark = self.marks.get(key) or self._known.get(key) or Mark(0, 0)
         skipped = seq - last - 1
         self.marks[key] = Mark(last, mark.missing + skipped)
-        self._missing += skipped
+        self.missing[key[0]] = self.missing.get(key[0], 0) + skipped
 
     def _bad(self, event: object) -> None:
         who = identity(event)

@@ -16,43 +16,28 @@ import duckdb
 import pyarrow as pa
 
 from pipeline.schema import KINDS
-from pipeline.store import Appended, StoreError
+from pipeline.store import Appended, StoreError, TooManyRuns
 from pipeline.store.batch import Batch, Mark
+from pipeline.store.duckdb_tables import DDL, GAPS, LETTERS, MARKS, TABLES, TOTAL_ROWS, TOTALS, as_table, insert, roll_back, upsert
+from pipeline.store.marks import MARKS_KEPT, Key, Marks
 
 log = logging.getLogger(__name__)
 
 # Letters that are kept; more are only counted, so that a broken peer cannot fill the disk with them.
 DEAD_LETTERS_KEPT = 100_000
-# Bounds of DuckDB: its log before it is folded into the file, and its buffers.
+# Gaps whose time is kept, likewise; they come from damaged spools.
+GAPS_KEPT = 100_000
+# Bounds of DuckDB: its log before it is folded into the file, its buffers, and its threads: a server may run beside a program under watch.
 WAL_BYTES_MAX = "16MiB"
 MEMORY_MAX = "2GiB"
+THREADS_MAX = 2
 # Jobs whose row count is held in memory.
 VERSIONS_MAX = 100_000
+# Runs that are given out at once. Measured: 200 bytes a run in Arrow, 450 at the peak of working a profile out, so 1.8 GB.
+RUNS_MAX = 4_000_000
+# Boots that `status` tells of.
+HIGH_WATER_SHOWN_MAX = 1000
 
-_TABLES = {kind.table: kind for kind in KINDS.values() if kind.table}
-_DDL = [
-    *(kind.ddl for kind in _TABLES.values()),
-    "CREATE TABLE IF NOT EXISTS dead_letters "
-    "(received_ns BIGINT NOT NULL, node VARCHAR, boot UBIGINT, seq BIGINT, reason VARCHAR NOT NULL, raw VARCHAR NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS high_water "
-    "(node VARCHAR, boot UBIGINT, seq BIGINT NOT NULL, missing BIGINT NOT NULL, last_append_ns BIGINT NOT NULL, PRIMARY KEY (node, boot))",
-    "CREATE TABLE IF NOT EXISTS totals (name VARCHAR PRIMARY KEY, value BIGINT NOT NULL)",
-]
-_MARKS = pa.schema(
-    [("node", pa.string()), ("boot", pa.uint64()), ("seq", pa.int64()), ("missing", pa.int64()), ("last_append_ns", pa.int64())]
-)
-_LETTERS = pa.schema(
-    [
-        ("received_ns", pa.int64()),
-        ("node", pa.string()),
-        ("boot", pa.uint64()),
-        ("seq", pa.int64()),
-        ("reason", pa.string()),
-        ("raw", pa.string()),
-    ]
-)
-_TOTAL_ROWS = pa.schema([("name", pa.string()), ("value", pa.int64())])
-_TOTALS = ("run", "sample", "job", "duplicates", "dead_letters")
 # After these DuckDB refuses all further use of the database until it is opened anew.
 _FATAL = (duckdb.FatalException, duckdb.InternalException)
 
@@ -65,16 +50,18 @@ class DuckDBStore:
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
-        self._append_lock = threading.Lock()  # one batch at a time; owner of _versions
-        self._facts = threading.Lock()  # held to change _marks, _append_ns and _totals (in an append only), and to read them elsewhere
+        self._append_lock = threading.Lock()  # one batch at a time
+        # Held to change what follows _closed (all but _versions in an append or opening only), and to read it elsewhere; never for long.
+        self._facts = threading.Lock()
         self._gate = threading.Condition()  # owner of _connection and _readers
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._readers = 0
         self._closed = False
-        self._marks: dict[tuple[str, int], Mark] = {}
-        self._append_ns: dict[tuple[str, int], int] = {}
+        self._marks = Marks([], self._fetch_mark)
+        self._missing = 0
         self._totals: dict[str, int] = {}
         self._versions: dict[str, int] = {}
+        self._appends = 0  # begun and ended: odd while one is under way
         self._error: str | None = None
         self._last_append_ns: int | None = None
         self._open()
@@ -104,36 +91,53 @@ class DuckDBStore:
         batch = Batch(self._marks, now_ns)
         batch.add(events)
         result = batch.result
-        new = (result.runs, result.samples, result.jobs, result.duplicates, result.dead_letters)
-        totals = {name: self._totals[name] + n for name, n in zip(_TOTALS, new, strict=True)}
+        new = (result.runs, result.samples, result.jobs, result.duplicates, result.dead_letters, len(batch.missing))
+        totals = {name: self._totals[name] + n for name, n in zip(TOTALS, new, strict=True)}
         room = max(0, DEAD_LETTERS_KEPT - self._totals["dead_letters"])
-        tables = {kind.table: batch.table(kind) for kind in _TABLES.values()}
-        tables["dead_letters"] = pa.Table.from_pylist(batch.letters[:room], _LETTERS)
+        tables = {kind.table: batch.table(kind) for kind in TABLES.values()}
+        tables["dead_letters"] = pa.Table.from_pylist(batch.letters[:room], LETTERS)
+        gaps = [(node, self._marks.last_append_ns(node), now_ns, missing) for node, missing in batch.missing.items()]
+        tables["gaps"] = as_table(gaps[: max(0, GAPS_KEPT - self._totals["gaps"])], GAPS)
         marks = [(node, boot, m.seq, m.missing, now_ns) for (node, boot), m in batch.marks.items()]
         changed = [(name, value) for name, value in totals.items() if value != self._totals[name]]
+        with self._facts:
+            self._appends += 1
+        try:
+            self._commit(tables, marks, changed)
+            # Only now, after the commit: a reader that sees a new version must also see the rows that it stands for.
+            with self._facts:
+                self._marks.move(batch.marks, now_ns)
+                self._missing += result.missing
+                self._totals = totals
+                for job, rows in batch.rows_by_job().items():
+                    if job in self._versions:
+                        self._versions[job] += rows
+        finally:
+            with self._facts:
+                self._appends += 1
+        return result
+
+    def _commit(self, tables: dict[str, pa.Table], marks: list[tuple], changed: list[tuple]) -> None:
         with self._cursor() as cursor:
             cursor.begin()
             try:
                 for name, table in tables.items():
                     if table.num_rows:
-                        _insert(cursor, name, table)
+                        insert(cursor, name, table)
                 if marks:
-                    _upsert(cursor, "high_water", _columns(marks, _MARKS), ("seq", "missing", "last_append_ns"))
+                    upsert(cursor, "high_water", as_table(marks, MARKS), ("seq", "missing", "last_append_ns"))
                 if changed:
-                    _upsert(cursor, "totals", _columns(changed, _TOTAL_ROWS), ("value",))
+                    upsert(cursor, "totals", as_table(changed, TOTAL_ROWS), ("value",))
                 cursor.commit()
             except BaseException:
-                _roll_back(cursor)
+                roll_back(cursor)
                 raise
-        # Only now, after the commit: a reader that sees a new version must also see the rows that it stands for.
-        with self._facts:
-            self._marks.update(batch.marks)
-            self._append_ns.update(dict.fromkeys(batch.marks, now_ns))
-            self._totals = totals
-        for job, rows in batch.rows_by_job().items():
-            if job in self._versions:
-                self._versions[job] += rows
-        return result
+
+    def _fetch_mark(self, key: Key) -> Mark | None:
+        query = "SELECT seq, missing FROM high_water WHERE node = $node AND boot = $boot"
+        with self._cursor() as cursor:
+            found = cursor.execute(query, {"node": key[0], "boot": key[1]}).fetchone()
+        return Mark(*found) if found else None
 
     def _recover(self, error: duckdb.Error) -> None:
         """After a failed append: whether it was committed is only known from the file, so the marks are read again."""
@@ -156,23 +160,58 @@ class DuckDBStore:
         if unknown:
             raise KeyError(f"runs have no column {unknown[0]!r}; they have {', '.join(names)}")
         wanted = list(names if columns is None else columns)
-        return self._table("run", wanted, "job = $job", {"job": job})
+        count = self.version(job)
+        if count > RUNS_MAX:
+            raise TooManyRuns(f"job {job[:200]!r} has {count} runs, and no more than {RUNS_MAX} are read at once")
+        with self._reading() as cursor:
+            quoted = ", ".join(f'"{name}"' for name in wanted)
+            table = cursor.sql(f"SELECT {quoted} FROM runs WHERE job = $job", params={"job": job}).to_arrow_table()
+        return table.cast(pa.schema([KINDS["run"].arrow.field(name) for name in wanted]))
 
-    def samples(self, component: str, since_ns: int | None = None) -> pa.Table:
-        """See `Store.samples`."""
-        names = KINDS["sample"].arrow.names
-        if since_ns is None:
-            return self._table("sample", names, "component = $component", {"component": component})
-        return self._table("sample", names, 'component = $component AND "end" > $since', {"component": component, "since": since_ns})
+    def sample_totals(self, component: str, nodes: Sequence[str], after: int = 0) -> tuple[list[tuple[str, str, float, float]], int]:
+        """See `Store.sample_totals`. Places are those of the rows, which are never removed."""
+        rows = self._fetch(
+            "SELECT node, name, sum(value), arg_max(value, place), max(place) FROM ("
+            'SELECT node, rowid AS place, unnest(map_keys("values")) AS name, unnest(map_values("values")) AS value FROM samples '
+            "WHERE rowid >= $after AND component = $component AND node IN (SELECT unnest($nodes::VARCHAR[]))) GROUP BY node, name",
+            {"component": component, "nodes": list(nodes), "after": after},
+        )
+        return [row[:4] for row in rows], max((row[4] + 1 for row in rows), default=after)
+
+    def sample_sums(self, component: str, names: Sequence[str], nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, float]:
+        """See `Store.sample_sums`."""
+        rows = self._fetch(
+            "SELECT node, sum(value) FROM ("
+            'SELECT node, unnest(map_keys("values")) AS name, unnest(map_values("values")) AS value FROM samples '
+            'WHERE component = $component AND "end" >= $from AND start <= $to AND node IN (SELECT unnest($nodes::VARCHAR[]))) '
+            "WHERE name IN (SELECT unnest($names::VARCHAR[])) GROUP BY node",
+            {"component": component, "names": list(names), "nodes": list(nodes), "from": from_ns, "to": to_ns},
+        )
+        return dict(rows)
+
+    def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
+        """See `Store.missing`."""
+        rows = self._fetch(
+            "SELECT node, sum(missing)::BIGINT FROM gaps "
+            "WHERE until_ns >= $from AND since_ns <= $to AND node IN (SELECT unnest($nodes::VARCHAR[])) GROUP BY node",
+            {"nodes": list(nodes), "from": from_ns, "to": to_ns},
+        )
+        return dict(rows)
 
     def version(self, job: str) -> int:
         """See `Store.version`: the number of rows that the job has."""
-        with self._append_lock:
-            if job not in self._versions:
+        with self._facts:
+            if job in self._versions:
+                return self._versions[job]
+            appends = self._appends
+        count = self._fetch("SELECT count(*) FROM runs WHERE job = $job", {"job": job})[0][0]
+        with self._facts:
+            # While an append was under way the count may or may not have its rows, which are then added to what is kept here.
+            if self._appends == appends and appends % 2 == 0:
                 if len(self._versions) >= VERSIONS_MAX:
                     self._versions.clear()
-                self._versions[job] = self._fetch("SELECT count(*) FROM runs WHERE job = $job", {"job": job})[0][0]
-            return self._versions[job]
+                self._versions[job] = count
+        return count
 
     def status(self) -> dict[str, Any]:
         """See `Store.status`; answers from memory, also while the file is in trouble. The latest appended come first in `high_water`.
@@ -180,8 +219,7 @@ class DuckDBStore:
         if self._closed:
             raise StoreError(f"{self._path} is closed")
         with self._facts:
-            marks, append_ns, totals = list(self._marks.items()), dict(self._append_ns), self._totals
-        marks.sort(key=lambda item: append_ns[item[0]], reverse=True)
+            marks, missing, totals = self._marks.newest(HIGH_WATER_SHOWN_MAX), self._missing, self._totals
         return {
             "path": str(self._path),
             "bytes": _size(self._path),
@@ -189,27 +227,20 @@ class DuckDBStore:
             "records": {name: totals[name] for name in KINDS},
             "dead_letters": totals["dead_letters"],
             "duplicates": totals["duplicates"],
-            "missing": sum(mark.missing for _, mark in marks),
+            "missing": missing,
             "high_water": [
                 {
                     "node": key[0],
                     "boot": f"{key[1]:016x}",
                     "seq": mark.seq,
                     "missing": mark.missing,
-                    "last_append_ns": append_ns[key],
+                    "last_append_ns": append_ns,
                 }
-                for key, mark in marks
+                for key, mark, append_ns in marks
             ],
             "last_append_ns": self._last_append_ns,
             "error": self._error,
         }
-
-    def _table(self, kind: str, names: Sequence[str], where: str, params: dict[str, Any]) -> pa.Table:
-        schema = KINDS[kind].arrow
-        columns = ", ".join(f'"{name}"' for name in names)
-        with self._reading() as cursor:
-            table = cursor.sql(f'SELECT {columns} FROM "{KINDS[kind].table}" WHERE {where}', params=params).to_arrow_table()
-        return table.cast(pa.schema([schema.field(name) for name in names]))
 
     def _fetch(self, query: str, params: dict[str, Any] | None = None) -> list[tuple]:
         with self._reading() as cursor:
@@ -245,15 +276,15 @@ class DuckDBStore:
         if self._closed:
             raise StoreError(f"{self._path} is closed")
         try:
-            config = {"checkpoint_threshold": WAL_BYTES_MAX, "memory_limit": MEMORY_MAX}
+            config = {"checkpoint_threshold": WAL_BYTES_MAX, "memory_limit": MEMORY_MAX, "threads": THREADS_MAX}
             connection = duckdb.connect(str(self._path), config=config)
         except duckdb.Error as error:
             hint = " Another process owns it: ask that server's API instead." if "lock" in str(error) else ""
             raise StoreError(f"cannot open {self._path}: {error}{hint}") from error
         try:
-            for statement in _DDL:
+            for statement in DDL:
                 connection.execute(statement)
-            for table, kind in _TABLES.items():
+            for table, kind in TABLES.items():
                 found = [row[0] for row in connection.execute(f'DESCRIBE "{table}"').fetchall()]
                 if found != kind.arrow.names:
                     raise StoreError(f"{self._path}: table {table} is of another version of Bellrock; move the file away and start again")
@@ -268,13 +299,16 @@ class DuckDBStore:
             self._connection = connection
 
     def _load(self, connection: duckdb.DuckDBPyConnection) -> None:
-        rows = connection.execute("SELECT node, boot, seq, missing, last_append_ns FROM high_water").fetchall()
+        rows = connection.execute(
+            "SELECT node, boot, seq, missing, last_append_ns FROM high_water ORDER BY last_append_ns DESC LIMIT $limit", {"limit": MARKS_KEPT + 1}
+        ).fetchall()
+        missing = connection.execute("SELECT coalesce(sum(missing), 0)::BIGINT FROM high_water").fetchone()
         totals = connection.execute("SELECT name, value FROM totals").fetchall()
         with self._facts:
-            self._marks = {(node, boot): Mark(seq, missing) for node, boot, seq, missing, _ in rows}
-            self._append_ns = {(node, boot): at for node, boot, _, _, at in rows}
-            self._totals = dict.fromkeys(_TOTALS, 0) | dict(totals)
-        self._versions = {}
+            self._marks = Marks([((node, boot), Mark(seq, missing), at_ns) for node, boot, seq, missing, at_ns in rows], self._fetch_mark)
+            self._missing = missing[0] if missing else 0
+            self._totals = dict.fromkeys(TOTALS, 0) | dict(totals)
+            self._versions = {}
 
     def _shut(self) -> None:
         with self._gate:
@@ -292,30 +326,6 @@ class DuckDBStore:
                 self._shut()
             except duckdb.Error as error:
                 raise StoreError(f"cannot close {self._path}: {error}; what was appended is safe in its log") from error
-
-
-def _columns(rows: list[tuple], schema: pa.Schema) -> pa.Table:
-    return pa.table([pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), schema, strict=True)], schema=schema)
-
-
-def _upsert(cursor: duckdb.DuckDBPyConnection, name: str, table: pa.Table, values: Sequence[str]) -> None:
-    _insert(cursor, name, table, f" ON CONFLICT DO UPDATE SET {', '.join(f'{v} = excluded.{v}' for v in values)}")
-
-
-def _insert(cursor: duckdb.DuckDBPyConnection, name: str, table: pa.Table, rest: str = "") -> None:
-    cursor.register("incoming", table)
-    try:
-        cursor.execute(f'INSERT INTO "{name}" SELECT * FROM incoming{rest}')
-    finally:
-        cursor.unregister("incoming")
-
-
-def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
-    try:
-        cursor.rollback()
-    except duckdb.Error as error:
-        # The caller raises the first error; DuckDB has often rolled back by itself.
-        log.debug("rollback: %s", error)
 
 
 def _size(path: Path) -> int:

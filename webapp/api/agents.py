@@ -1,53 +1,57 @@
-"""What the agents say of themselves: their samples, added up."""
+"""What the agents say of themselves: their samples, added up, and what was lost."""
 
 import threading
-import time
 
 from pipeline.store import Store
 
-# Samples that were held back on their node for longer than this are counted only after a restart of the server.
-LATE_NS = 2 * 86400 * 10**9
 # The last value stands; all other values of an agent's samples are what was counted in an interval, and are added up.
 GAUGES = ("spool_bytes", "rings", "rss_bytes")
+# Values that count what programs did and no record tells.
+LOSSES = ("lost", "lost_runs")
+# An agent counts a loss when it next looks at the ring, in an interval that may begin after the job's end.
+NOTICED_WITHIN_NS = 60 * 10**9
+LATEST_NS = 2**63 - 1
 
 
 class Agents:
-    """The totals of each agent since its spool was born. Reads only samples that are new; one entry a (node, boot)."""
+    """The totals of the agents of each node, since records of it are kept. Reads only samples that are new; one entry a node that is shown."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()  # owner of the rest
-        self._read_ns: int | None = None
-        self._counted: dict[tuple[str, str], tuple[int, dict[str, float]]] = {}
+        self._place = 0  # in the store's samples; what lies before it is counted in _values
+        self._values: dict[str, dict[str, float]] = {}
 
-    def list(self, high_water: list[dict]) -> list[dict]:
-        """One entry for each (node, boot) of the store's status, with the values of its samples."""
+    def totals(self, high_water: list[dict]) -> list[dict]:
+        """One entry for each node of the store's status, with the values of its samples. A node has had several boots: the one heard of
+        last, first in `high_water`, tells `seq`."""
+        nodes: dict[str, dict] = {}
+        for mark in high_water:
+            entry = nodes.setdefault(mark["node"], {"node": mark["node"], "seq": mark["seq"], "missing": 0, "last_seen_ns": mark.get("last_append_ns")})
+            entry["missing"] += mark.get("missing", 0)
         with self._lock:
-            self._update()
-            return [
-                {
-                    "node": mark["node"],
-                    "boot": mark["boot"],
-                    "seq": mark["seq"],
-                    "missing": mark.get("missing", 0),
-                    "last_seen_ns": mark.get("last_append_ns"),
-                    "values": dict(self._counted.get((mark["node"], mark["boot"]), (0, {}))[1]),
-                }
-                for mark in high_water
-            ]
+            self._update(list(nodes))
+            return [entry | {"values": dict(self._values[node])} for node, entry in nodes.items()]
 
-    def _update(self) -> None:
-        now_ns = time.time_ns()
-        samples = self._store.samples("agent", None if self._read_ns is None else self._read_ns - LATE_NS)
-        self._read_ns = now_ns
-        samples = samples.select(["node", "boot", "seq", "values"]).sort_by("seq")
-        columns = (samples[name].to_pylist() for name in ("node", "boot", "seq", "values"))
-        for node, boot, seq, values in zip(*columns, strict=True):
-            key = (node, boot if isinstance(boot, str) else f"{boot:016x}")
-            counted, totals = self._counted.get(key, (0, {}))
-            if seq <= counted:
-                continue
-            totals = dict(totals)
-            for name, value in values.items() if isinstance(values, dict) else values:
-                totals[name] = value if name in GAUGES else totals.get(name, 0) + value
-            self._counted[key] = (seq, totals)
+    def losses(self, nodes: list[str], from_ns: int, to_ns: int | None) -> list[dict]:
+        """Operations and records that were lost on each of the nodes in a span of time (to now where `to_ns` is None), as {"node", "lost"}.
+
+        They are any program's: whose they were cannot be told. Nodes that lost nothing are left out."""
+        to_ns = LATEST_NS if to_ns is None else min(to_ns + NOTICED_WITHIN_NS, LATEST_NS)
+        lost = self._store.sample_sums("agent", LOSSES, nodes, from_ns, to_ns)
+        missing = self._store.missing(nodes, from_ns, to_ns)
+        found = {node: round(lost.get(node, 0)) + missing.get(node, 0) for node in sorted({*lost, *missing})}
+        return [{"node": node, "lost": count} for node, count in found.items() if count > 0]
+
+    def _update(self, nodes: list[str]) -> None:
+        if any(node not in self._values for node in nodes):
+            # Rare, so all is added up anew: two questions at two times would have two places to go on from.
+            rows, place = self._store.sample_totals("agent", nodes)
+            self._values = {}
+        else:
+            rows, place = self._store.sample_totals("agent", nodes, self._place)
+        self._values = {node: self._values.get(node, {}) for node in nodes}
+        self._place = place
+        for node, name, total, latest in rows:
+            values = self._values[node]
+            values[name] = latest if name in GAUGES else values.get(name, 0) + total

@@ -38,6 +38,11 @@ def analyses() -> Analyses:
     return context().analyses
 
 
+def agents() -> Agents:
+    """What the agents say of themselves."""
+    return context().agents
+
+
 def find_job(key: str) -> Job:
     """The job with this key. Raises the 404."""
     job = jobdb().job(key) if len(key) <= 500 else None

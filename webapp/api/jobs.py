@@ -9,7 +9,7 @@ from jobdb.profile import HEADLINE
 from jobdb.repository import LIMIT_MAX, SORTS, STATES, BadCursor
 
 from . import params
-from .context import analyses, find_job, jobdb
+from .context import agents, analyses, find_job, jobdb
 from .errors import bad_parameter
 
 blueprint = Blueprint("jobs", __name__)
@@ -57,9 +57,10 @@ def list_jobs():
 
 @blueprint.get("/jobs/<job_id>")
 def one_job(job_id: str):
-    """A job and its profile."""
+    """A job, its profile, and what was lost on its nodes while it ran."""
     params.only()
     job = find_job(job_id)
     shown = job_json(job, time.time_ns())
     profile = analyses().profile(job) | {"job_id": job.key, "program": job.program, "runtime_s": shown["runtime_s"]}
-    return jsonify({"job": shown, "profile": profile})
+    losses = agents().losses(job.node_names, job.start_ns, job.end_ns)
+    return jsonify({"job": shown, "profile": profile, "losses": losses})

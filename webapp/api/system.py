@@ -1,5 +1,6 @@
 """The server itself: status, health, and the description of the API."""
 
+import time
 from functools import cache
 from pathlib import Path
 
@@ -7,9 +8,12 @@ import yaml
 from flask import Blueprint, jsonify
 
 from . import params
-from .context import context
+from .context import agents, context
 
 blueprint = Blueprint("system", __name__)
+
+# How long status tells of a loss: a warning that never ends is read by nobody.
+LOSSES_SHOWN_NS = 24 * 3600 * 10**9
 
 
 @cache
@@ -36,7 +40,8 @@ def status():
     """The server, its records and its agents."""
     params.only()
     stored, own = context().store.status(), context().status()
-    records = stored.get("records", {})
+    records, high_water = stored.get("records", {}), stored.get("high_water", [])
+    nodes = list(dict.fromkeys(mark["node"] for mark in high_water))
     return jsonify(
         {
             **own,
@@ -46,6 +51,7 @@ def status():
             "missing": stored.get("missing", 0),
             "last_append_ns": stored.get("last_append_ns"),
             "store_error": stored.get("error"),
-            "agents": context().agents.list(stored.get("high_water", [])),
+            "agents": agents().totals(high_water),
+            "losses": agents().losses(nodes, time.time_ns() - LOSSES_SHOWN_NS, None),
         }
     )

@@ -1,6 +1,7 @@
 """What every store must do, run against each in conftest.MAKERS."""
 
 import threading
+import time
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,14 +41,50 @@ def test_columns_can_be_chosen(store):
         store.runs("local-1", ['x" FROM runs; --'])
 
 
-def test_samples_come_back_by_component_and_time(store):
-    store.append([sample_event(1), sample_event(2), sample_event(3, component="ost", values={})])
-    rows = store.samples("agent").to_pylist()
-    assert [dict(row["values"]) for row in rows] == [{"seen": 10.0, "load": 0.5}] * 2
-    assert seqs(store.samples("agent", since_ns=2 * 10**9)) == [2]
-    assert store.samples("agent", since_ns=3 * 10**9).num_rows == 0
-    assert dict(store.samples("ost").to_pylist()[0]["values"]) == {}
-    assert store.samples("mdt").schema.types == KINDS["sample"].arrow.types
+def totals(store, nodes, after=0, component="agent"):
+    rows, place = store.sample_totals(component, nodes, after)
+    return {(node, name): (total, latest) for node, name, total, latest in rows}, place
+
+
+def test_samples_add_up_and_only_new_ones_are_read_again(open_store):
+    store = open_store()
+    store.append([sample_event(1, values={"seen": 10, "load": 0.5}), sample_event(2, values={"seen": 7, "load": 0.25}), sample_event(3, values={})])
+    store.append([sample_event(4, component="ost"), sample_event(1, node="cn2"), sample_event(1, node="cn3", boot="1")])
+    found, place = totals(store, ["cn1", "cn3", "no such node"])
+    assert found == {("cn1", "seen"): (17, 7), ("cn1", "load"): (0.75, 0.25), ("cn3", "seen"): (10, 10), ("cn3", "load"): (0.5, 0.5)}
+    assert totals(store, ["cn1", "cn3"], place) == ({}, place)
+    assert totals(store, []) == ({}, 0) == totals(store, ["cn1"], component="mdt")
+    store.append([sample_event(2, node="cn3", boot="2"), sample_event(5)])
+    assert totals(store, ["cn3"], place)[0] == {("cn3", "seen"): (10, 10), ("cn3", "load"): (0.5, 0.5)}
+    place = totals(store, ["cn1", "cn3"], place)[1]
+    store.close()
+    again = open_store()
+    assert totals(again, ["cn1", "cn3"], place) == ({}, place)
+    assert totals(again, ["cn3"])[0]["cn3", "seen"] == (20, 10)
+
+
+def test_samples_of_a_span_are_summed_by_node(store):
+    """Sample n lasts from n to n + 1 seconds."""
+    store.append([sample_event(n, values={"lost": n, "lost_runs": 100, "seen": 7}) for n in range(1, 6)])
+    store.append([sample_event(2, node="cn2", values={"seen": 7}), sample_event(3, node="cn2", component="ost", values={"lost": 1})])
+    nodes, names, s = ["cn1", "cn2"], ["lost", "lost_runs"], 10**9
+    assert store.sample_sums("agent", names, nodes, 2 * s + 1, 4 * s - 1) == {"cn1": 205}
+    assert store.sample_sums("agent", ["lost"], nodes, 0, 2**63 - 1) == {"cn1": 15}
+    assert store.sample_sums("agent", names, nodes, 7 * s, 9 * s) == {} == store.sample_sums("agent", names, ["cn2"], 0, 9 * s)
+    assert store.sample_sums("agent", [], nodes, 0, 9 * s) == {} == store.sample_sums("agent", names, [], 0, 9 * s)
+
+
+def test_a_gap_is_missed_between_the_records_round_it_and_not_later(store):
+    before_ns = time.time_ns()
+    store.append([run_event(1), run_event(1, node="cn2")])
+    between_ns = time.time_ns()
+    store.append([run_event(5), run_event(7), run_event(2, node="cn2")])
+    after_ns = time.time_ns()
+    nodes = ["cn1", "cn2"]
+    assert store.missing(nodes, between_ns, between_ns) == {"cn1": 4} == store.missing(nodes, before_ns, after_ns)
+    assert store.missing(nodes, 0, before_ns - 1) == {} == store.missing(nodes, after_ns + 1, 2**63 - 1)
+    assert store.missing(["cn2"], 0, after_ns) == {} == store.missing([], 0, after_ns)
+    assert store.status()["missing"] == 4
 
 
 def test_resends_overlaps_and_boots(store):

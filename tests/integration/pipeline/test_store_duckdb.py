@@ -5,14 +5,16 @@ import random
 import resource
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from pipeline.store import Appended, StoreError
+from pipeline.store import Appended, StoreError, TooManyRuns
 from pipeline.store import duckdb as store_duckdb
+from pipeline.store import marks as store_marks
 from pipeline.store.duckdb import DuckDBStore
 from tests.unit.pipeline.events import run_event
 
@@ -164,6 +166,88 @@ def test_dead_letters_are_bounded_in_the_file_and_counted_beyond(tmp_path, monke
         assert file.execute("SELECT count(*), min(reason) FROM dead_letters").fetchone()[0] == 5
 
 
+def test_gaps_are_bounded_in_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_duckdb, "GAPS_KEPT", 2)
+    store = DuckDBStore(tmp_path / "r")
+    for seq in (1, 3, 5, 7, 9):
+        store.append([run_event(seq)])
+    assert store.status()["missing"] == 4 and store.missing(["cn1"], 0, 2**63 - 1) == {"cn1": 2}
+    store.close()
+
+
+def test_marks_beyond_memory_are_still_known(tmp_path, monkeypatch):
+    """Every restart of a node brings a boot: what the server holds and tells is bounded, what it knows is not."""
+    monkeypatch.setattr(store_marks, "MARKS_KEPT", 5)
+    monkeypatch.setattr(store_duckdb, "MARKS_KEPT", 5)
+    monkeypatch.setattr(store_duckdb, "HIGH_WATER_SHOWN_MAX", 3)
+    store = DuckDBStore(tmp_path / "r")
+    for boot in range(1, 13):
+        assert store.append([run_event(1, boot=f"{boot:x}"), run_event(4, boot=f"{boot:x}")]) == Appended(runs=2, missing=2)
+    for reopened in (False, True):
+        if reopened:
+            store.close()
+            store = DuckDBStore(tmp_path / "r")
+        status = store.status()
+        assert [int(mark["boot"], 16) for mark in status["high_water"]][:2] == ([3, 0xFF] if reopened else [12, 11])
+        assert len(status["high_water"]) == 3
+        assert status["missing"] == 24 and len(store._marks._kept) == 5
+        assert store.append([run_event(n, boot="3") for n in range(1, 6 + reopened)]) == Appended(runs=1, duplicates=4 + reopened)
+        assert store.append([run_event(4, boot="2"), run_event(1, boot="2"), run_event(4, boot="1")]) == Appended(duplicates=3)
+        assert store.append([run_event(1 + reopened, boot="ff")]) == Appended(runs=1)
+        assert store.append([run_event(n, boot="3") for n in (5, 6)][: 1 + reopened]) == Appended(duplicates=1 + reopened)
+    store.close()
+
+
+def test_a_reader_waits_for_no_append(tmp_path, monkeypatch):
+    """The version of a job, too, while a batch lies before its commit; and what it says then counts no row twice."""
+    store = DuckDBStore(tmp_path / "r")
+    store.append([run_event(1), run_event(2)])
+    commit, inside, go_on = DuckDBStore._commit, threading.Barrier(2, timeout=30), threading.Barrier(2, timeout=30)
+
+    def slow(self, *what):
+        inside.wait()
+        go_on.wait()
+        commit(self, *what)
+        inside.wait()
+        go_on.wait()
+
+    monkeypatch.setattr(DuckDBStore, "_commit", slow)
+    thread = threading.Thread(target=store.append, args=([run_event(3), run_event(4)],))
+    thread.start()
+    asked = []
+    for rows in (2, 4):  # before the commit, and between it and the end of the append
+        inside.wait()
+        reader = threading.Thread(target=lambda: asked.append((store.version("local-1"), store.runs("local-1").num_rows, store.status()["records"]["run"])))
+        reader.start()
+        reader.join(10)
+        assert not reader.is_alive() and asked[-1] == (rows, rows, 2)
+        go_on.wait()
+    thread.join()
+    assert store.version("local-1") == 4 == store.version("local-1")
+    monkeypatch.undo()
+    store.append([run_event(5)])
+    assert store.version("local-1") == 5 == store.runs("local-1").num_rows
+    store.close()
+
+
+def test_a_job_with_too_many_runs_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_duckdb, "RUNS_MAX", 3)
+    store = DuckDBStore(tmp_path / "r")
+    store.append([run_event(n) for n in (1, 2, 3)])
+    assert store.runs("local-1").num_rows == 3
+    store.append([run_event(4), run_event(5, job="small")])
+    with pytest.raises(TooManyRuns, match="job 'local-1' has 4 runs, and no more than 3 are read at once"):
+        store.runs("local-1")
+    assert store.runs("small").num_rows == 1
+    store.close()
+
+
+def test_duckdb_has_few_threads(tmp_path):
+    store = DuckDBStore(tmp_path / "r")
+    assert store._fetch("SELECT current_setting('threads')")[0][0] <= 2
+    store.close()
+
+
 def test_a_broken_database_is_opened_anew_by_the_next_append(tmp_path, monkeypatch):
     store = DuckDBStore(tmp_path / "r")
     store.append([run_event(1)])
@@ -172,7 +256,7 @@ def test_a_broken_database_is_opened_anew_by_the_next_append(tmp_path, monkeypat
         raise duckdb.FatalException("database has been invalidated because of a previous fatal error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store_duckdb, "_insert", broken)
+        patch.setattr(store_duckdb, "insert", broken)
         with pytest.raises(StoreError, match="invalidated"):
             store.append([run_event(2)])
     with pytest.raises(StoreError, match="being opened anew: cannot append"):
@@ -189,9 +273,9 @@ def test_a_commit_that_went_through_although_it_failed_is_not_repeated(tmp_path,
 
     def commits_but_fails(self, events):
         # As when the error comes after the log was synced. The marks in memory are as before it.
-        marks = dict(self._marks)
-        commits(self, events)
-        self._marks = marks
+        with monkeypatch.context() as patch:
+            patch.setattr(self._marks, "move", lambda *_: None)
+            commits(self, events)
         raise duckdb.IOException("cannot sync")
 
     with monkeypatch.context() as patch:

@@ -164,8 +164,11 @@ def test_status_counts_what_came(server):
     status = server.get("/status")
     assert status["records"] == {"run": 1, "sample": 2, "job": 1} and status["dead_letters"] == 0
     (agent,) = status["agents"]
-    assert (agent["node"], agent["boot"], agent["seq"]) == ("n1", "00000000000000aa", 4)
+    assert (agent["node"], agent["seq"]) == ("n1", 4)
     assert agent["values"] == {"seen": 10, "lost": 4, "rss_bytes": 100}
+    assert server.get("/jobs/42")["losses"] == [{"node": "n1", "lost": 4}]
+    server.take([node.job("end", T0 + 5 * S, exit_code=0), node.job("start", T0 + 100 * S, job="43")])
+    assert server.get("/jobs/43")["losses"] == []
 
 
 def test_phases_of_the_stored_runs(server):

@@ -3,17 +3,11 @@
 import os
 import threading
 
-import pyarrow as pa
-
 from jobdb.repository import JobDB
 from tests.unit.jobdb.tables import SCHEMA, T0, row, table
 from webapp.api import create_app
 
 S = 10**9
-SAMPLES = pa.schema(
-    [("node", pa.string()), ("boot", pa.uint64()), ("seq", pa.int64()), ("component", pa.string()), ("start", pa.int64()), ("end", pa.int64()),
-     ("values", pa.map_(pa.string(), pa.float64()))]
-)  # fmt: skip
 
 
 class FakeStore:
@@ -21,7 +15,7 @@ class FakeStore:
 
     def __init__(self):
         self.rows, self.sample_rows, self.asked, self.lock = {}, [], 0, threading.Lock()
-        self.high_water = []
+        self.high_water, self.gaps, self.totals_read = [], [], 0
 
     def add(self, job, *rows):
         self.rows.setdefault(job, []).extend(rows)
@@ -32,9 +26,28 @@ class FakeStore:
         found = table(self.rows.get(job, []))
         return found.select(list(columns or SCHEMA.names))
 
-    def samples(self, component, since_ns=None):
-        rows = [r for r in self.sample_rows if r["component"] == component and (since_ns is None or r["end"] > since_ns)]
-        return pa.Table.from_pylist(rows, schema=SAMPLES)
+    def sample_totals(self, component, nodes, after=0):
+        self.totals_read += len(self.sample_rows) - after
+        found = {}
+        for sample in self.sample_rows[after:]:
+            for name, value in sample["values"].items() if sample["component"] == component and sample["node"] in nodes else ():
+                total, _ = found.get((sample["node"], name), (0, 0))
+                found[sample["node"], name] = (total + value, value)
+        return [(*key, *sums) for key, sums in found.items()], max(after, len(self.sample_rows))
+
+    def sample_sums(self, component, names, nodes, from_ns, to_ns):
+        found = {}
+        for sample in self.sample_rows:
+            if sample["node"] in nodes and sample["end"] >= from_ns and sample["start"] <= to_ns:
+                found[sample["node"]] = found.get(sample["node"], 0) + sum(sample["values"].get(name, 0) for name in names)
+        return found
+
+    def missing(self, nodes, from_ns, to_ns):
+        found = {}
+        for node, since_ns, until_ns, count in self.gaps:
+            if node in nodes and until_ns >= from_ns and since_ns <= to_ns:
+                found[node] = found.get(node, 0) + count
+        return found
 
     def version(self, job):
         return len(self.rows.get(job, []))

@@ -1,8 +1,10 @@
 import threading
+import time
 
 import pytest
 
 from jobdb.profile import HEADLINE
+from pipeline.store import StoreError
 from tests.unit.jobdb.tables import T0, row
 from tests.unit.webapp.fakes import Site, event
 
@@ -82,19 +84,19 @@ def test_figures_grow_while_the_job_runs_and_are_exact_once_settled(site, monkey
 
 def test_many_pollers_make_one_computation(site):
     site.finished_job()
-    barrier, answers = threading.Barrier(8), []
+    barrier, answers = threading.Barrier(6), []
 
     def poll():
         client = site.app.test_client()
         barrier.wait()
         answers.append(client.get("/api/v1/jobs/7/series").status_code)
 
-    threads = [threading.Thread(target=poll) for _ in range(8)]
+    threads = [threading.Thread(target=poll) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert answers == [200] * 8 and site.store.asked == 1
+    assert answers == [200] * 6 and site.store.asked == 1
 
 
 def test_memory_of_analyses_is_bounded(site, monkeypatch):
@@ -233,19 +235,68 @@ def test_unchanged_answers_are_304(site):
     assert site.client.get("/api/v1/jobs/7", headers={"If-None-Match": tag}).status_code == 200
 
 
-def test_status_adds_up_the_agents_samples(site):
-    def sample(seq, end, **values):
-        return {"node": "n1", "boot": 255, "seq": seq, "component": "agent", "start": 0, "end": end, "values": list(values.items())}
+def sample(node="n1", start=0, end=1, **values):
+    return {"node": node, "component": "agent", "start": start, "end": end, "values": values}
 
-    mark = {"node": "n1", "boot": f"{255:016x}", "seq": 5, "missing": 0, "last_append_ns": 7}
-    site.store.high_water = [mark, mark | {"node": "n2", "boot": "0" * 15 + "1"}]
-    site.store.sample_rows = [sample(4, 10**19 // 2, seen=3, rss_bytes=9), sample(2, 10**19 // 2, seen=4, rss_bytes=8, lost=1)]
+
+def mark(node="n1", boot=255, seq=5, missing=0, at_ns=7):
+    return {"node": node, "boot": f"{boot:016x}", "seq": seq, "missing": missing, "last_append_ns": at_ns}
+
+
+def test_status_adds_up_the_agents_samples(site):
+    site.store.high_water = [mark(), mark("n2"), mark(boot=1, seq=90, missing=3, at_ns=2)]
+    site.store.sample_rows = [sample(seen=4, rss_bytes=8, lost=1), sample(seen=3, rss_bytes=9)]
     for _ in range(2):
         agents = site.get("/api/v1/status")["agents"]
-        assert agents[0] == {"node": "n1", "boot": "00000000000000ff", "seq": 5, "missing": 0, "last_seen_ns": 7, "values": {"seen": 7, "lost": 1, "rss_bytes": 9}}
-        assert agents[1]["values"] == {}
-    site.store.sample_rows.append(sample(6, 10**19 // 2, seen=1))
+        assert agents[0] == {"node": "n1", "seq": 5, "missing": 3, "last_seen_ns": 7, "values": {"seen": 7, "lost": 1, "rss_bytes": 9}}
+        assert agents[1]["values"] == {} and len(agents) == 2
+    site.store.sample_rows += [sample(seen=1), sample("n3", seen=70)]
     assert site.get("/api/v1/status")["agents"][0]["values"]["seen"] == 8
+    site.store.high_water.insert(0, mark("n3"))
+    site.store.sample_rows.append(sample(seen=1))
+    assert {agent["node"]: agent["values"].get("seen") for agent in site.get("/api/v1/status")["agents"]} == {"n1": 9, "n2": None, "n3": 70}
+
+
+def test_status_reads_each_sample_once(site):
+    site.store.high_water = [mark()]
+    site.store.sample_rows = [sample(seen=1) for _ in range(1000)]
+    for _ in range(5):
+        site.get("/api/v1/status")
+        site.store.sample_rows.append(sample(seen=1))
+    assert site.store.totals_read == 1004
+
+
+def test_status_keeps_no_boot_and_holds_only_nodes_that_it_shows(site):
+    for number in range(50):
+        site.store.high_water = [mark(f"n{number}", boot=number)]
+        site.store.sample_rows.append(sample(f"n{number}", seen=1))
+        assert "boot" not in site.client.get("/api/v1/status").text
+    assert list(site.app.extensions["bellrock"].agents._values) == ["n49"]
+
+
+def test_losses_are_those_of_the_jobs_time_and_nodes(site):
+    """Sums since the spool's birth would mark every later job of the node."""
+    site.finished_job()  # on n1, from T0 to T0 + 4 s
+    before, after = T0 - 600 * S, T0 + 600 * S
+    site.store.sample_rows = [sample(start=before, end=before + S, lost=5), sample(start=after, end=after + S, lost=5), sample("n9", T0, T0 + S, lost=5)]
+    site.store.gaps = [("n1", before, before + S, 4), ("n1", after, after + S, 4), ("n9", T0, T0 + S, 4)]
+    assert site.get("/api/v1/jobs/7")["losses"] == []
+    site.store.sample_rows += [sample(start=T0 - S, end=T0 + S, lost=2, lost_runs=3, seen=9), sample(start=T0 + 4 * S, end=T0 + 14 * S, lost=1)]
+    assert site.get("/api/v1/jobs/7")["losses"] == [{"node": "n1", "lost": 6}]
+    site.store.gaps.append(("n1", before, T0, 7))
+    assert site.get("/api/v1/jobs/7")["losses"] == [{"node": "n1", "lost": 13}]
+    site.jobdb.apply_event(event(job="8", time=after + 3600 * S))
+    assert site.get("/api/v1/jobs/8")["losses"] == []
+    site.store.sample_rows.append(sample(start=after + 7200 * S, end=after + 7201 * S, lost_runs=1))
+    assert site.get("/api/v1/jobs/8")["losses"] == [{"node": "n1", "lost": 1}]
+
+
+def test_status_tells_of_losses_for_a_day(site):
+    now_ns = time.time_ns()
+    site.store.high_water = [mark(), mark("n2")]
+    site.store.sample_rows = [sample(start=now_ns - 90_000 * S, end=now_ns - 89_990 * S, lost=5), sample("n2", now_ns - 3600 * S, now_ns - 3590 * S, lost=1)]
+    status = site.get("/api/v1/status")
+    assert status["losses"] == [{"node": "n2", "lost": 1}] and status["agents"][0]["values"]["lost"] == 5
 
 
 def test_bug_in_a_route_keeps_the_shape_and_hides_the_text(site):
@@ -258,8 +309,6 @@ def test_bug_in_a_route_keeps_the_shape_and_hides_the_text(site):
 
 
 def test_store_that_cannot_answer_is_503(site):
-    from pipeline.store import StoreError
-
     def broken(*args):
         raise StoreError("disk is gone")
 

@@ -1,0 +1,69 @@
+"""The tables in the store's DuckDB file, and how rows get into them."""
+
+import logging
+from collections.abc import Sequence
+
+import duckdb
+import pyarrow as pa
+
+from pipeline.schema import KINDS
+
+log = logging.getLogger(__name__)
+
+TABLES = {kind.table: kind for kind in KINDS.values() if kind.table}
+DDL = [
+    *(kind.ddl for kind in TABLES.values()),
+    "CREATE TABLE IF NOT EXISTS dead_letters "
+    "(received_ns BIGINT NOT NULL, node VARCHAR, boot UBIGINT, seq BIGINT, reason VARCHAR NOT NULL, raw VARCHAR NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS high_water "
+    "(node VARCHAR, boot UBIGINT, seq BIGINT NOT NULL, missing BIGINT NOT NULL, last_append_ns BIGINT NOT NULL, PRIMARY KEY (node, boot))",
+    # Between since_ns and until_ns (this machine's clock) came the last record before a jump of sequence numbers and the first after it.
+    "CREATE TABLE IF NOT EXISTS gaps (node VARCHAR NOT NULL, since_ns BIGINT NOT NULL, until_ns BIGINT NOT NULL, missing BIGINT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS totals (name VARCHAR PRIMARY KEY, value BIGINT NOT NULL)",
+]
+MARKS = pa.schema(
+    [("node", pa.string()), ("boot", pa.uint64()), ("seq", pa.int64()), ("missing", pa.int64()), ("last_append_ns", pa.int64())]
+)
+LETTERS = pa.schema(
+    [
+        ("received_ns", pa.int64()),
+        ("node", pa.string()),
+        ("boot", pa.uint64()),
+        ("seq", pa.int64()),
+        ("reason", pa.string()),
+        ("raw", pa.string()),
+    ]
+)
+GAPS = pa.schema([("node", pa.string()), ("since_ns", pa.int64()), ("until_ns", pa.int64()), ("missing", pa.int64())])
+TOTAL_ROWS = pa.schema([("name", pa.string()), ("value", pa.int64())])
+TOTALS = ("run", "sample", "job", "duplicates", "dead_letters", "gaps")
+
+
+def as_table(rows: list[tuple], schema: pa.Schema) -> pa.Table:
+    """Rows as a table."""
+    if not rows:
+        return schema.empty_table()
+    return pa.table([pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), schema, strict=True)], schema=schema)
+
+
+def upsert(cursor: duckdb.DuckDBPyConnection, name: str, table: pa.Table, values: Sequence[str]) -> None:
+    """Insert rows, replacing the columns `values` of those whose key is there."""
+    insert(cursor, name, table, f" ON CONFLICT DO UPDATE SET {', '.join(f'{v} = excluded.{v}' for v in values)}")
+
+
+def insert(cursor: duckdb.DuckDBPyConnection, name: str, table: pa.Table, rest: str = "") -> None:
+    """Insert rows."""
+    cursor.register("incoming", table)
+    try:
+        cursor.execute(f'INSERT INTO "{name}" SELECT * FROM incoming{rest}')
+    finally:
+        cursor.unregister("incoming")
+
+
+def roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
+    """End a transaction that failed."""
+    try:
+        cursor.rollback()
+    except duckdb.Error as error:
+        # The caller raises the first error; DuckDB has often rolled back by itself.
+        log.debug("rollback: %s", error)
