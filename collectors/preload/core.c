@@ -26,10 +26,11 @@ uint32_t watched_tag = 2;
 
 /* One process image's ring file as mapped. Made whole, then published by one compare-and-swap; never unmapped, because names in it
  * stay in use in children. */
+enum { SEGMENTS = 1024 }; /* TP_SEGMENTS_MAX, which the first pass holds the count to */
 struct image {
     struct tp_header *header;
     char *names;
-    void *_Atomic segments[1024];
+    void *_Atomic segments[SEGMENTS];
     _Atomic uint64_t names_ready; /* here, not in the file: what others write there must not lead us astray */
     char path[256];
     uint64_t anchor_ticks, anchor_ns;
@@ -189,7 +190,7 @@ static void *segment_get(struct image *im, bool spare)
 {
     for (;;) {
         uint32_t count = tp_segments(im->header), limit = spare ? TP_SEGMENTS_SPARE : TP_SEGMENTS_MAX;
-        for (uint32_t i = 0; i < count && i < 1024; i++) {
+        for (uint32_t i = 0; i < count && i < SEGMENTS; i++) {
             void *s = atomic_load_explicit(&im->segments[i], memory_order_acquire);
             if (s && tp_segment_take(s))
                 return s;

@@ -30,67 +30,43 @@ static inline void moved_at(uint8_t op, int fd, struct descriptor *d, uint64_t o
 
 /* Next to each other and to the first pass in memory: after a system call the instruction cache is cold. */
 #define HOT __attribute__((hot))
-#define AT_POSITION(op, name, parameters, ...)                                                                               \
+/* A call on `fd` whose answer n is the bytes that it moved; `then` records it. */
+#define MOVES_DATA(name, then, parameters, ...)                                                                              \
     REAL(ssize_t, name, int fd, parameters)                                                                                  \
-    HOT WRAP ssize_t name(int fd, parameters)                                                                                  \
+    HOT WRAP ssize_t name(int fd, parameters)                                                                                \
     {                                                                                                                        \
         struct descriptor *d = watched(fd);                                                                                  \
         if (!d)                                                                                                              \
             return CALL(name)(fd, __VA_ARGS__);                                                                              \
         uint64_t start = now_ticks();                                                                                        \
         ssize_t n = CALL(name)(fd, __VA_ARGS__);                                                                             \
-        moved(op, fd, d, start, n);                                                                                          \
+        then;                                                                                                                \
         return n;                                                                                                            \
     }
-#define AT_OFFSET(op, name, parameters, ...)                                                                                 \
-    REAL(ssize_t, name, int fd, parameters)                                                                                  \
-    HOT WRAP ssize_t name(int fd, parameters)                                                                                  \
-    {                                                                                                                        \
-        struct descriptor *d = watched(fd);                                                                                  \
-        if (!d)                                                                                                              \
-            return CALL(name)(fd, __VA_ARGS__);                                                                              \
-        uint64_t start = now_ticks();                                                                                        \
-        ssize_t n = CALL(name)(fd, __VA_ARGS__);                                                                             \
-        moved_at(op, fd, d, (uint64_t)offset, start, n);                                                                     \
-        return n;                                                                                                            \
-    }
-/* Offset -1 means the descriptor's position here. */
-#define AT_EITHER(op, name, parameters, ...)                                                                                 \
-    REAL(ssize_t, name, int fd, parameters)                                                                                  \
-    HOT WRAP ssize_t name(int fd, parameters)                                                                                  \
-    {                                                                                                                        \
-        struct descriptor *d = watched(fd);                                                                                  \
-        if (!d)                                                                                                              \
-            return CALL(name)(fd, __VA_ARGS__);                                                                              \
-        uint64_t start = now_ticks();                                                                                        \
-        ssize_t n = CALL(name)(fd, __VA_ARGS__);                                                                             \
-        if (offset == -1)                                                                                                    \
-            moved(op, fd, d, start, n);                                                                                      \
-        else                                                                                                                 \
-            moved_at(op, fd, d, (uint64_t)offset, start, n);                                                                 \
-        return n;                                                                                                            \
-    }
+#define AT_POSITION(op) moved(op, fd, d, start, n)
+#define AT_OFFSET(op) moved_at(op, fd, d, (uint64_t)offset, start, n)
+#define AT_EITHER(op) offset == -1 ? AT_POSITION(op) : AT_OFFSET(op) /* -1 means the descriptor's position here */
 
-AT_POSITION(TP_READ, read, void *buffer COMMA size_t size, buffer, size)
-AT_POSITION(TP_WRITE, write, const void *buffer COMMA size_t size, buffer, size)
-AT_POSITION(TP_READ, readv, const struct iovec *parts COMMA int count, parts, count)
-AT_POSITION(TP_WRITE, writev, const struct iovec *parts COMMA int count, parts, count)
-AT_POSITION(TP_READ, __read_chk, void *buffer COMMA size_t size COMMA size_t room, buffer, size, room)
+MOVES_DATA(read, AT_POSITION(TP_READ), void *buffer COMMA size_t size, buffer, size)
+MOVES_DATA(write, AT_POSITION(TP_WRITE), const void *buffer COMMA size_t size, buffer, size)
+MOVES_DATA(readv, AT_POSITION(TP_READ), const struct iovec *parts COMMA int count, parts, count)
+MOVES_DATA(writev, AT_POSITION(TP_WRITE), const struct iovec *parts COMMA int count, parts, count)
+MOVES_DATA(__read_chk, AT_POSITION(TP_READ), void *buffer COMMA size_t size COMMA size_t room, buffer, size, room)
 
-AT_OFFSET(TP_READ, pread, void *buffer COMMA size_t size COMMA off_t offset, buffer, size, offset)
-AT_OFFSET(TP_READ, pread64, void *buffer COMMA size_t size COMMA off64_t offset, buffer, size, offset)
-AT_OFFSET(TP_READ, __pread_chk, void *buffer COMMA size_t size COMMA off_t offset COMMA size_t room, buffer, size, offset, room)
-AT_OFFSET(TP_READ, __pread64_chk, void *buffer COMMA size_t size COMMA off64_t offset COMMA size_t room, buffer, size, offset, room)
-AT_OFFSET(TP_WRITE, pwrite, const void *buffer COMMA size_t size COMMA off_t offset, buffer, size, offset)
-AT_OFFSET(TP_WRITE, pwrite64, const void *buffer COMMA size_t size COMMA off64_t offset, buffer, size, offset)
-AT_OFFSET(TP_READ, preadv, const struct iovec *parts COMMA int count COMMA off_t offset, parts, count, offset)
-AT_OFFSET(TP_READ, preadv64, const struct iovec *parts COMMA int count COMMA off64_t offset, parts, count, offset)
-AT_OFFSET(TP_WRITE, pwritev, const struct iovec *parts COMMA int count COMMA off_t offset, parts, count, offset)
-AT_OFFSET(TP_WRITE, pwritev64, const struct iovec *parts COMMA int count COMMA off64_t offset, parts, count, offset)
-AT_EITHER(TP_READ, preadv2, const struct iovec *parts COMMA int count COMMA off_t offset COMMA int flags, parts, count, offset, flags)
-AT_EITHER(TP_READ, preadv64v2, const struct iovec *parts COMMA int count COMMA off64_t offset COMMA int flags, parts, count, offset, flags)
-AT_EITHER(TP_WRITE, pwritev2, const struct iovec *parts COMMA int count COMMA off_t offset COMMA int flags, parts, count, offset, flags)
-AT_EITHER(TP_WRITE, pwritev64v2, const struct iovec *parts COMMA int count COMMA off64_t offset COMMA int flags, parts, count, offset, flags)
+MOVES_DATA(pread, AT_OFFSET(TP_READ), void *buffer COMMA size_t size COMMA off_t offset, buffer, size, offset)
+MOVES_DATA(pread64, AT_OFFSET(TP_READ), void *buffer COMMA size_t size COMMA off64_t offset, buffer, size, offset)
+MOVES_DATA(__pread_chk, AT_OFFSET(TP_READ), void *buffer COMMA size_t size COMMA off_t offset COMMA size_t room, buffer, size, offset, room)
+MOVES_DATA(__pread64_chk, AT_OFFSET(TP_READ), void *buffer COMMA size_t size COMMA off64_t offset COMMA size_t room, buffer, size, offset, room)
+MOVES_DATA(pwrite, AT_OFFSET(TP_WRITE), const void *buffer COMMA size_t size COMMA off_t offset, buffer, size, offset)
+MOVES_DATA(pwrite64, AT_OFFSET(TP_WRITE), const void *buffer COMMA size_t size COMMA off64_t offset, buffer, size, offset)
+MOVES_DATA(preadv, AT_OFFSET(TP_READ), const struct iovec *parts COMMA int count COMMA off_t offset, parts, count, offset)
+MOVES_DATA(preadv64, AT_OFFSET(TP_READ), const struct iovec *parts COMMA int count COMMA off64_t offset, parts, count, offset)
+MOVES_DATA(pwritev, AT_OFFSET(TP_WRITE), const struct iovec *parts COMMA int count COMMA off_t offset, parts, count, offset)
+MOVES_DATA(pwritev64, AT_OFFSET(TP_WRITE), const struct iovec *parts COMMA int count COMMA off64_t offset, parts, count, offset)
+MOVES_DATA(preadv2, AT_EITHER(TP_READ), const struct iovec *parts COMMA int count COMMA off_t offset COMMA int flags, parts, count, offset, flags)
+MOVES_DATA(preadv64v2, AT_EITHER(TP_READ), const struct iovec *parts COMMA int count COMMA off64_t offset COMMA int flags, parts, count, offset, flags)
+MOVES_DATA(pwritev2, AT_EITHER(TP_WRITE), const struct iovec *parts COMMA int count COMMA off_t offset COMMA int flags, parts, count, offset, flags)
+MOVES_DATA(pwritev64v2, AT_EITHER(TP_WRITE), const struct iovec *parts COMMA int count COMMA off64_t offset COMMA int flags, parts, count, offset, flags)
 
 /* --- from one descriptor to another: a read and a write at once ---------------------------------------------------------- */
 

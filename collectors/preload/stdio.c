@@ -44,12 +44,12 @@ static uint64_t line_bytes(struct descriptor *d, const char *line, long room, FI
 }
 
 /* `result` says, from the call's answer r, how many bytes moved; `failed` whether it failed. */
-#define ON_STREAM(op, type, name, parameters, arguments, result, failed)                                                     \
+#define ON_STREAM(the_stream, op, type, name, parameters, arguments, result, failed)                                      \
     REAL(type, name, parameters)                                                                                             \
     WRAP type name(parameters)                                                                                               \
     {                                                                                                                        \
         int fd;                                                                                                              \
-        struct descriptor *d = stream_watched(stream, &fd);                                                                  \
+        struct descriptor *d = stream_watched(the_stream, &fd);                                                              \
         if (!d)                                                                                                              \
             return CALL(name)(arguments);                                                                                    \
         int before = errno;                                                                                                  \
@@ -63,36 +63,36 @@ static uint64_t line_bytes(struct descriptor *d, const char *line, long room, FI
     }
 
 /* --- blocks, lines, characters --------------------------------------------------------------------------------------------- */
-ON_STREAM(TP_READ, size_t, fread, void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream, buffer COMMA size COMMA n COMMA stream, r *size,
+ON_STREAM(stream, TP_READ, size_t, fread, void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream, buffer COMMA size COMMA n COMMA stream, r *size,
           r < n && errno)
-ON_STREAM(TP_READ, size_t, fread_unlocked, void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream,
+ON_STREAM(stream, TP_READ, size_t, fread_unlocked, void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream,
           buffer COMMA size COMMA n COMMA stream, r *size, r < n && errno)
-ON_STREAM(TP_READ, size_t, __fread_chk, void *buffer COMMA size_t room COMMA size_t size COMMA size_t n COMMA FILE *stream,
+ON_STREAM(stream, TP_READ, size_t, __fread_chk, void *buffer COMMA size_t room COMMA size_t size COMMA size_t n COMMA FILE *stream,
           buffer COMMA room COMMA size COMMA n COMMA stream, r *size, r < n && errno)
-ON_STREAM(TP_READ, size_t, __fread_unlocked_chk, void *buffer COMMA size_t room COMMA size_t size COMMA size_t n COMMA FILE *stream,
+ON_STREAM(stream, TP_READ, size_t, __fread_unlocked_chk, void *buffer COMMA size_t room COMMA size_t size COMMA size_t n COMMA FILE *stream,
           buffer COMMA room COMMA size COMMA n COMMA stream, r *size, r < n && errno)
-ON_STREAM(TP_WRITE, size_t, fwrite, const void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream, buffer COMMA size COMMA n COMMA stream,
+ON_STREAM(stream, TP_WRITE, size_t, fwrite, const void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream, buffer COMMA size COMMA n COMMA stream,
           r *size, r < n)
-ON_STREAM(TP_WRITE, size_t, fwrite_unlocked, const void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream,
+ON_STREAM(stream, TP_WRITE, size_t, fwrite_unlocked, const void *buffer COMMA size_t size COMMA size_t n COMMA FILE *stream,
           buffer COMMA size COMMA n COMMA stream, r *size, r < n)
-ON_STREAM(TP_READ, char *, fgets, char *line COMMA int room COMMA FILE *stream, line COMMA room COMMA stream, line_bytes(d, r, room, stream),
+ON_STREAM(stream, TP_READ, char *, fgets, char *line COMMA int room COMMA FILE *stream, line COMMA room COMMA stream, line_bytes(d, r, room, stream),
           !r && errno)
-ON_STREAM(TP_READ, char *, fgets_unlocked, char *line COMMA int room COMMA FILE *stream, line COMMA room COMMA stream, line_bytes(d, r, room, stream),
+ON_STREAM(stream, TP_READ, char *, fgets_unlocked, char *line COMMA int room COMMA FILE *stream, line COMMA room COMMA stream, line_bytes(d, r, room, stream),
           !r && errno)
-ON_STREAM(TP_READ, char *, __fgets_chk, char *line COMMA size_t size COMMA int room COMMA FILE *stream, line COMMA size COMMA room COMMA stream,
+ON_STREAM(stream, TP_READ, char *, __fgets_chk, char *line COMMA size_t size COMMA int room COMMA FILE *stream, line COMMA size COMMA room COMMA stream,
           line_bytes(d, r, room, stream), !r && errno)
-ON_STREAM(TP_READ, char *, __fgets_unlocked_chk, char *line COMMA size_t size COMMA int room COMMA FILE *stream,
+ON_STREAM(stream, TP_READ, char *, __fgets_unlocked_chk, char *line COMMA size_t size COMMA int room COMMA FILE *stream,
           line COMMA size COMMA room COMMA stream, line_bytes(d, r, room, stream), !r && errno)
-ON_STREAM(TP_READ, ssize_t, getline, char **line COMMA size_t *room COMMA FILE *stream, line COMMA room COMMA stream, (r > 0 ? r : 0),
+ON_STREAM(stream, TP_READ, ssize_t, getline, char **line COMMA size_t *room COMMA FILE *stream, line COMMA room COMMA stream, (r > 0 ? r : 0),
           r < 0 && errno)
-ON_STREAM(TP_READ, ssize_t, getdelim, char **line COMMA size_t *room COMMA int end COMMA FILE *stream, line COMMA room COMMA end COMMA stream,
+ON_STREAM(stream, TP_READ, ssize_t, getdelim, char **line COMMA size_t *room COMMA int end COMMA FILE *stream, line COMMA room COMMA end COMMA stream,
           (r > 0 ? r : 0), r < 0 && errno)
-ON_STREAM(TP_READ, ssize_t, __getdelim, char **line COMMA size_t *room COMMA int end COMMA FILE *stream, line COMMA room COMMA end COMMA stream,
+ON_STREAM(stream, TP_READ, ssize_t, __getdelim, char **line COMMA size_t *room COMMA int end COMMA FILE *stream, line COMMA room COMMA end COMMA stream,
           (r > 0 ? r : 0), r < 0 && errno)
-ON_STREAM(TP_WRITE, int, fputs, const char *text COMMA FILE *stream, text COMMA stream, (r >= 0 ? strlen(text) : 0), r < 0)
-ON_STREAM(TP_WRITE, int, fputs_unlocked, const char *text COMMA FILE *stream, text COMMA stream, (r >= 0 ? strlen(text) : 0), r < 0)
-#define GET(name) ON_STREAM(TP_READ, int, name, FILE *stream, stream, (r != EOF), r == EOF && errno)
-#define PUT(name) ON_STREAM(TP_WRITE, int, name, int c COMMA FILE *stream, c COMMA stream, (r != EOF), r == EOF)
+ON_STREAM(stream, TP_WRITE, int, fputs, const char *text COMMA FILE *stream, text COMMA stream, (r >= 0 ? strlen(text) : 0), r < 0)
+ON_STREAM(stream, TP_WRITE, int, fputs_unlocked, const char *text COMMA FILE *stream, text COMMA stream, (r >= 0 ? strlen(text) : 0), r < 0)
+#define GET(name) ON_STREAM(stream, TP_READ, int, name, FILE *stream, stream, (r != EOF), r == EOF && errno)
+#define PUT(name) ON_STREAM(stream, TP_WRITE, int, name, int c COMMA FILE *stream, c COMMA stream, (r != EOF), r == EOF)
 #undef getc
 #undef putc
 GET(fgetc)
@@ -107,37 +107,19 @@ PUT(fputc_unlocked)
 PUT(putc_unlocked)
 
 /* Standard output and input, which may well be files. */
-#define ON_STANDARD(op, type, name, standard, parameters, arguments, result, failed)                                         \
-    REAL(type, name, parameters)                                                                                             \
-    WRAP type name(parameters)                                                                                               \
-    {                                                                                                                        \
-        int fd;                                                                                                              \
-        FILE *stream = standard;                                                                                             \
-        struct descriptor *d = stream_watched(stream, &fd);                                                                  \
-        if (!d)                                                                                                              \
-            return CALL(name)(arguments);                                                                                    \
-        int before = errno;                                                                                                  \
-        errno = 0; /* tells a failure from the end of the file: a stream's error mark may be an old one */                   \
-        uint64_t start = now_ticks();                                                                                        \
-        type r = CALL(name)(arguments);                                                                                      \
-        moved(op, fd, d, start, (uint64_t)(result), failed);                                                                 \
-        if (!errno)                                                                                                          \
-            errno = before;                                                                                                  \
-        return r;                                                                                                            \
-    }
 #undef getchar
 #undef putchar
 #undef getchar_unlocked
 #undef putchar_unlocked
-ON_STANDARD(TP_WRITE, int, puts, stdout, const char *text, text, (r >= 0 ? strlen(text) + 1 : 0), r < 0)
-ON_STANDARD(TP_WRITE, int, putchar, stdout, int c, c, (r != EOF), r == EOF)
-ON_STANDARD(TP_WRITE, int, putchar_unlocked, stdout, int c, c, (r != EOF), r == EOF)
-ON_STANDARD(TP_READ, int, getchar_unlocked, stdin, void, , (r != EOF), r == EOF && errno)
-ON_STANDARD(TP_READ, int, getchar, stdin, void, , (r != EOF), r == EOF && errno)
+ON_STREAM(stdout, TP_WRITE, int, puts, const char *text, text, (r >= 0 ? strlen(text) + 1 : 0), r < 0)
+ON_STREAM(stdout, TP_WRITE, int, putchar, int c, c, (r != EOF), r == EOF)
+ON_STREAM(stdout, TP_WRITE, int, putchar_unlocked, int c, c, (r != EOF), r == EOF)
+ON_STREAM(stdin, TP_READ, int, getchar_unlocked, void, , (r != EOF), r == EOF && errno)
+ON_STREAM(stdin, TP_READ, int, getchar, void, , (r != EOF), r == EOF && errno)
 
 /* --- formatted ---------------------------------------------------------------------------------------------------------------- */
-ON_STREAM(TP_WRITE, int, vfprintf, FILE *stream COMMA const char *format COMMA va_list list, stream COMMA format COMMA list, (r > 0 ? r : 0), r < 0)
-ON_STREAM(TP_WRITE, int, __vfprintf_chk, FILE *stream COMMA int flag COMMA const char *format COMMA va_list list,
+ON_STREAM(stream, TP_WRITE, int, vfprintf, FILE *stream COMMA const char *format COMMA va_list list, stream COMMA format COMMA list, (r > 0 ? r : 0), r < 0)
+ON_STREAM(stream, TP_WRITE, int, __vfprintf_chk, FILE *stream COMMA int flag COMMA const char *format COMMA va_list list,
           stream COMMA flag COMMA format COMMA list, (r > 0 ? r : 0), r < 0)
 
 /* To a descriptor, without a stream. */
