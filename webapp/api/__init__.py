@@ -17,6 +17,8 @@ from .context import Context
 API = "/api/v1"
 FRONTEND_DIR = Path(__file__).parents[1] / "frontend" / "dist"
 BODY_BYTES_MAX = 1 << 16
+# Threads that no computation takes.
+THREADS_FREE = 2
 
 
 def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: JobDB, status: Callable[[], dict]) -> Flask:
@@ -24,13 +26,14 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
 
     config: FRONTEND_DIR (folder of the built pages; default webapp/frontend/dist), ALLOWED_HOSTS (names that may stand in the Host
     header besides loopback ones; default none), PEER_UID (tells from a WSGI environment whose process asks, or None; default
-    `sockets.peer_uid`, which knows waitress's connections), or any of Flask's. status: tells version, started_ns and ingest for /api/v1/status.
+    `sockets.peer_uid`, which knows waitress's connections), THREADS (that answer requests; default 8), or any of Flask's. status: tells version, started_ns and ingest for /api/v1/status.
     """
     app = Flask(__name__, static_folder=None)
-    app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PEER_UID=sockets.peer_uid, MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
+    app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PEER_UID=sockets.peer_uid, THREADS=8, MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
     app.config.update(config or {})
     app.json.sort_keys = False
-    app.extensions["bellrock"] = Context(jobdb=jobdb, analyses=Analyses(store, jobdb), agents=Agents(store), store=store, status=status)
+    analyses = Analyses(store, jobdb, computing_max=max(1, app.config["THREADS"] - THREADS_FREE))
+    app.extensions["bellrock"] = Context(jobdb=jobdb, analyses=analyses, agents=Agents(store), store=store, status=status)
     errors.register(app)
     security.register(app, app.config["ALLOWED_HOSTS"], app.config["PEER_UID"])
     app.register_blueprint(jobs.blueprint, url_prefix=API)

@@ -1,5 +1,6 @@
 """A job's runs, profile and tables, computed once a version of its records and kept while there is room."""
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict
@@ -14,7 +15,9 @@ from jobdb.profile import HEADLINE, profile
 from jobdb.repository import JobDB
 from jobdb.runs import COLUMNS, Runs, read_runs
 from jobdb.tables import Table, file_table, node_table, process_table
-from pipeline.store import Store
+from pipeline.store import Store, TooManyRuns
+
+from .errors import Busy
 
 BYTES_MAX = 512 << 20
 ENTRIES_MAX = 256
@@ -23,6 +26,8 @@ LOCKS = 64
 PAUSE_FACTOR = 10
 # How long a list of jobs may compute the figures that no one has computed yet.
 LIST_BUDGET_S = 0.5
+# How long a request waits for another one that has the same job in hand.
+WAIT_S = 5.0
 _TABLES = {"files": file_table, "processes": process_table, "nodes": node_table}
 
 
@@ -65,23 +70,51 @@ class Analysis:
 
 
 class Analyses:
-    """Analyses by job, those used last within `BYTES_MAX` and `ENTRIES_MAX`. Any thread may ask; no two compute the same job at once."""
+    """Analyses by job, those used last within `BYTES_MAX` and `ENTRIES_MAX`. Any thread may ask; no two compute the same job at once.
 
-    def __init__(self, store: Store, jobdb: JobDB, clock: Callable[[], float] = time.monotonic) -> None:
+    computing_max: threads that may compute, or wait for one that does, at once: the server's other threads stay free for quick answers.
+    """
+
+    def __init__(self, store: Store, jobdb: JobDB, computing_max: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._store, self._jobdb, self._clock = store, jobdb, clock
+        self._slots = threading.Semaphore(computing_max)
         self._kept: OrderedDict[str, Analysis] = OrderedDict()
         self._kept_lock = threading.Lock()  # owner of _kept
         self._locks = [threading.Lock() for _ in range(LOCKS)]  # a job's lock is that of its key's hash
 
-    def get(self, job: Job) -> Analysis:
-        """The job's analysis: of its records as they are, or, while a large job runs, as they were a little earlier."""
-        with self._locks[hash(job.key) % LOCKS]:
-            kept = self._find(job.key)
-            version = self._store.version(job.job_id)
-            if kept is not None and kept.job == job:
-                if kept.version == version or (not job.settled and self._clock() < kept.again_at_s):
-                    return kept
-            return self._compute(job, version)
+    def get(self, job: Job, wait_s: float | None = None) -> Analysis:
+        """The job's analysis: of its records as they are, or, while a large job runs, as they were a little earlier. Raises Busy where no
+        thread is to be had for it, or another has it in hand for longer than `wait_s` (default `WAIT_S`) and nothing earlier is known."""
+        kept, _ = self._current(job)
+        if kept is not None:
+            return kept
+        # An ended job's figures are taken for final: an earlier analysis would be, too.
+        earlier = None if job.settled else self._find(job.key)
+        if not self._slots.acquire(blocking=False):
+            if earlier is not None:
+                return earlier
+            raise Busy("the server is working out the figures of other jobs")
+        try:
+            lock = self._locks[hash(job.key) % LOCKS]
+            if not lock.acquire(timeout=0 if earlier is not None else WAIT_S if wait_s is None else wait_s):
+                if earlier is not None:
+                    return earlier
+                raise Busy(f"the server is still working out the figures of job {job.key}")
+            try:
+                kept, version = self._current(job)
+                return kept if kept is not None else self._compute(job, version)
+            finally:
+                lock.release()
+        finally:
+            self._slots.release()
+
+    def _current(self, job: Job) -> tuple[Analysis | None, int]:
+        """The analysis that is good enough, if any, and the version of the job's records."""
+        version, kept = self._store.version(job.job_id), self._find(job.key)
+        if kept is not None and kept.job == job:
+            if kept.version == version or (not job.settled and self._clock() < kept.again_at_s):
+                return kept, version
+        return None, version
 
     def profile(self, job: Job) -> dict:
         """The job's profile; a settled job's is stored, so that it need not be computed after a restart."""
@@ -92,7 +125,8 @@ class Analyses:
         return self.get(job).profile
 
     def headlines(self, jobs: list[tuple[Job, tuple[int, dict] | None]]) -> list[dict]:
-        """Each job's headline figures, given what is stored of it (version, headline); None for each figure where time did not allow it."""
+        """Each job's headline figures, given what is stored of it (version, headline); None for each figure where time, or the number of its
+        runs, did not allow it."""
         until_s = self._clock() + LIST_BUDGET_S
         return [self._headline(job, stored, until_s) for job, stored in jobs]
 
@@ -100,11 +134,11 @@ class Analyses:
         in_time = self._clock() < until_s
         if job.settled and stored is not None and (not in_time or stored[0] == self._store.version(job.job_id)):
             return stored[1]
+        kept = self._find(job.key)
+        figures = kept.profile if kept is not None else {}
         if in_time:
-            figures = self.get(job).profile
-        else:
-            kept = self._find(job.key)
-            figures = kept.profile if kept is not None else {}
+            with contextlib.suppress(Busy, TooManyRuns):
+                figures = self.get(job, wait_s=LIST_BUDGET_S).profile
         return {name: figures.get(name) for name in HEADLINE}
 
     def _find(self, key: str) -> Analysis | None:

@@ -5,9 +5,17 @@ import logging
 from flask import Flask, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
-from pipeline.store import StoreError
+from pipeline.store import StoreError, TooManyRuns
 
 log = logging.getLogger(__name__)
+
+
+# When to ask again after "busy".
+RETRY_AFTER_S = 2
+
+
+class Busy(Exception):
+    """All threads that may compute do so, or one has this job in hand for long; ask again later."""
 
 
 class ApiError(Exception):
@@ -42,6 +50,17 @@ def register(app: Flask) -> None:
     @app.errorhandler(ApiError)
     def api_error(error: ApiError) -> Response:
         return error_response(error.status, error.code, error.message, error.hint)
+
+    @app.errorhandler(Busy)
+    def busy(error: Busy) -> Response:
+        response = error_response(503, "busy", str(error), f"ask again in {RETRY_AFTER_S} s")
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+        return response
+
+    @app.errorhandler(TooManyRuns)
+    def too_many_runs(error: TooManyRuns) -> Response:
+        hint = "no figures are worked out for a job of this size; split it into several jobs (`bellrock run --name`)"
+        return error_response(422, "too_many_runs", str(error), hint)
 
     @app.errorhandler(StoreError)
     def store_error(error: StoreError) -> Response:

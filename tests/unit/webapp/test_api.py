@@ -4,7 +4,7 @@ import time
 import pytest
 
 from jobdb.profile import HEADLINE
-from pipeline.store import StoreError
+from pipeline.store import StoreError, TooManyRuns
 from tests.unit.jobdb.tables import T0, row
 from tests.unit.webapp.fakes import Site, event
 
@@ -97,6 +97,90 @@ def test_many_pollers_make_one_computation(site):
     for thread in threads:
         thread.join()
     assert answers == [200] * 6 and site.store.asked == 1
+
+
+class Held:
+    """Answers asked for in threads of their own while the store takes its time to read runs."""
+
+    def __init__(self, site):
+        self.site, self.inside, self.go_on, self.threads, self.answers = site, threading.Semaphore(0), threading.Event(), [], []
+        self._runs, site.store.runs = site.store.runs, self._slow
+
+    def _slow(self, *args):
+        self.inside.release()
+        assert self.go_on.wait(30)
+        return self._runs(*args)
+
+    def ask(self, path, computes=False):
+        thread = threading.Thread(target=lambda: self.answers.append(self.site.app.test_client().get(path).status_code))
+        thread.start()
+        self.threads.append(thread)
+        assert not computes or self.inside.acquire(timeout=30)
+
+    def end(self):
+        self.go_on.set()
+        for thread in self.threads:
+            thread.join()
+        return sorted(self.answers)
+
+
+def test_threads_stay_free_while_others_compute(tmp_path):
+    site = Site(tmp_path, THREADS=4)
+    for number in range(4):
+        site.finished_job(f"j{number}")
+    held = Held(site)
+    for number in range(2):
+        held.ask(f"/api/v1/jobs/j{number}", computes=True)
+    response = site.client.get("/api/v1/jobs/j2")
+    assert response.status_code == 503 and response.headers["Retry-After"] == "2" and response.get_json()["error"]["code"] == "busy"
+    assert [job["write_bytes"] for job in site.get("/api/v1/jobs")["jobs"]] == [None] * 4
+    site.get("/healthz")
+    assert held.end() == [200, 200]
+    site.get("/api/v1/jobs/j2")
+    site.close()
+
+
+def test_a_running_jobs_earlier_figures_are_shown_while_newer_ones_are_computed(site, monkeypatch):
+    monkeypatch.setattr("webapp.api.analysis.PAUSE_FACTOR", 0)
+    site.jobdb.apply_event(event())
+    site.store.add("7", row("write", T0, bytes=5))
+    site.get("/api/v1/jobs/7")
+    site.store.add("7", row("write", T0, bytes=5))
+    held = Held(site)
+    held.ask("/api/v1/jobs/7", computes=True)
+    assert site.get("/api/v1/jobs/7")["profile"]["write_bytes"] == 5
+    assert held.end() == [200]
+    assert site.get("/api/v1/jobs/7")["profile"]["write_bytes"] == 10
+
+
+def test_an_ended_job_is_waited_for_but_not_for_ever(site, monkeypatch):
+    """Earlier figures would be taken for its last."""
+    site.finished_job()
+    site.get("/api/v1/jobs/7")
+    site.store.add("7", row("write", T0, bytes=5))
+    held = Held(site)
+    held.ask("/api/v1/jobs/7", computes=True)
+    monkeypatch.setattr("webapp.api.analysis.WAIT_S", 0.01)
+    assert site.get("/api/v1/jobs/7", status=503)["error"]["code"] == "busy"
+    monkeypatch.setattr("webapp.api.analysis.WAIT_S", 30)
+    held.ask("/api/v1/jobs/7")
+    assert held.end() == [200, 200]
+    assert site.get("/api/v1/jobs/7")["profile"]["write_bytes"] == 12293
+
+
+def test_a_job_of_too_many_runs_says_so_and_spoils_no_list(site):
+    def too_many(job, columns):
+        if job == "7":
+            raise TooManyRuns("job '7' has 9 runs")
+        return real(job, columns)
+
+    site.finished_job("7")
+    site.finished_job("8")
+    real, site.store.runs = site.store.runs, too_many
+    for path in ("", "/series", "/files"):
+        error = site.get("/api/v1/jobs/7" + path, status=422)["error"]
+        assert error["code"] == "too_many_runs" and "9 runs" in error["message"]
+    assert {job["job_id"]: job["write_bytes"] for job in site.get("/api/v1/jobs")["jobs"]} == {"7": None, "8": 12288}
 
 
 def test_memory_of_analyses_is_bounded(site, monkeypatch):
