@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
 WAITED = FORWARDED | {signal.SIGCHLD}
 # si_code of a signal that the kernel sent, such as the terminal's on Ctrl-C: the program in our group got its own.
 SI_KERNEL = 128
+# How long a signal that asks to end is kept: who sends it to the whole group (timeout, a batch system) has sent it to the
+# program too, and the kernel does not tell. A program that ends by it meanwhile does not get it twice.
+GROUP_S = 0.1
 # How often a child is looked after without a SIGCHLD, which a thread from before `signals_held` may have taken.
 LOOK_EVERY_S = 1.0
 
@@ -76,17 +80,23 @@ def spawn(argv: Sequence[str], environ: Mapping[str, str], mask: set[int], outpu
 def wait(pid: int) -> Ended:
     """Wait for the child `pid`, passing signals on to it. Inside `signals_held` only."""
     seen: list[int] = []
+    # What is to be passed on, and when.
+    due: dict[int, float] = {}
     while True:
-        info = signal.sigtimedwait(WAITED, LOOK_EVERY_S)
+        now = time.monotonic()
+        info = signal.sigtimedwait(WAITED, max(min([LOOK_EVERY_S, *(at - now for at in due.values())]), 0))
+        now = time.monotonic()
         if info is not None and info.si_signo != signal.SIGCHLD:
             seen.append(info.si_signo)
             if info.si_code != SI_KERNEL:
-                os.kill(pid, info.si_signo)
-            continue
+                due.setdefault(info.si_signo, now + (GROUP_S if info.si_signo in ENDING else 0))
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             code = os.waitstatus_to_exitcode(status)
             return Ended(code if code >= 0 else 128 - code, tuple(seen))
+        for number in [number for number, at in due.items() if at <= now]:
+            del due[number]
+            os.kill(pid, number)
 
 
 def interrupt_once() -> None:

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,32 @@ def test_signals_go_through_to_the_program(tmp_path: Path) -> None:
         ended = program.wait(program.spawn(["sh", "-c", script], os.environ, mask))
         thread.join()
     assert ended == program.Ended(5, (signal.SIGUSR1,))
+
+
+def test_a_program_that_ends_by_the_groups_signal_gets_it_once() -> None:
+    script = """
+import os
+from bellrock import program
+# So long that a busy machine is no matter.
+program.GROUP_S = 10
+passed_on = []
+program.os.kill = lambda *words: passed_on.append(words)
+with program.signals_held() as mask:
+    ended = program.wait(program.spawn(["sh", "-c", "trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done"], os.environ, mask))
+print(ended.exit_code, ended.signals == (15,), passed_on)"""
+    running = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert running.stdout.readline() == "ready\n"
+    os.killpg(running.pid, signal.SIGTERM)
+    assert running.communicate(timeout=60)[0] == "5 True []\n"
+
+
+def test_a_signal_to_us_alone_is_kept_for_a_moment_only() -> None:
+    with program.signals_held() as mask:
+        pid = program.spawn(["sleep", "60"], os.environ, mask)
+        to_main_thread(signal.SIGTERM)
+        began = time.monotonic()
+        assert program.wait(pid).exit_code == 143
+    assert program.GROUP_S <= time.monotonic() - began < 30
 
 
 def test_a_child_is_noticed_also_when_another_thread_takes_its_signal() -> None:
