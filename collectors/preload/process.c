@@ -229,11 +229,15 @@ bool process_facts(struct process_facts *f)
         at = strchr(at + 1, ' ');
     if (!at)
         return false;
+    struct stat namespace;
+    if (syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/pid", &namespace, 0) != 0)
+        namespace.st_ino = 0;
     f->identity = (struct tp_identity){
         .pid = (uint32_t)syscall(SYS_getpid),
         .parent_pid = (uint32_t)syscall(SYS_getppid),
         .uid = (uint32_t)syscall(SYS_geteuid),
         .rank = rank_of(),
+        .pid_namespace = namespace.st_ino,
         .pid_start_ticks = strtoull(at + 1, NULL, 10),
         .job = f->job,
         .job_length = strlen(f->job),

@@ -21,7 +21,7 @@ struct tp_operation {
 struct tp_identity {
     uint32_t clock, pid, parent_pid, uid;
     int32_t rank;
-    uint64_t pid_start_ticks, anchor_ticks, anchor_monotonic_ns;
+    uint64_t pid_start_ticks, anchor_ticks, anchor_monotonic_ns, pid_namespace;
     const char *job;
     size_t job_length;
     const char *program;

@@ -44,6 +44,7 @@ pub struct Identity {
     pub pid_start_ticks: u64,
     pub anchor_ticks: u64,
     pub anchor_monotonic_ns: u64,
+    pub pid_namespace: u64,
     pub job: *const u8,
     pub job_length: usize,
     pub program: *const u8,
@@ -76,6 +77,7 @@ pub unsafe extern "C" fn tp_header_init(
     h.pid_start_ticks = i.pid_start_ticks;
     h.anchor_ticks = i.anchor_ticks;
     h.anchor_monotonic_ns = i.anchor_monotonic_ns;
+    h.pid_namespace = i.pid_namespace;
     h.names_ready.store(names_ready, Ordering::Relaxed);
     copy_text(h.job.as_mut_ptr(), h.job.len(), i.job, i.job_length);
     copy_text(
