@@ -1,5 +1,6 @@
 """The record kinds: their check, their tables, their page."""
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobdb import runs
 from pipeline import schema
 from pipeline.schema import KINDS, RecordError
 from tests.unit.pipeline.events import job_event, run_event, sample_event
@@ -126,3 +128,9 @@ def test_identity_is_found_in_events_that_are_otherwise_bad():
 def test_the_page_is_as_the_schema_says():
     text = (ROOT / "docs" / "records.md").read_text("utf-8")
     assert text == schema.markdown(), "run: python -m pipeline.schema > docs/records.md"
+
+
+def test_every_flag_that_is_read_is_described():
+    doc = next(f.doc for f in KINDS["run"].fields if f.name == "flags")
+    for flag in (runs.FLAG_FOLDED, runs.FLAG_DIRECTORY):
+        assert re.search(rf"\b{flag} ", doc), flag
