@@ -37,11 +37,18 @@ class Agents:
         """Operations and records that were lost on each of the nodes in a span of time (to now where `to_ns` is None), as {"node", "lost"}.
 
         They are any program's: whose they were cannot be told. Nodes that lost nothing are left out."""
+        if not nodes:
+            return []
         to_ns = LATEST_NS if to_ns is None else min(to_ns + NOTICED_WITHIN_NS, LATEST_NS)
         lost = self._store.sample_sums("agent", LOSSES, nodes, from_ns, to_ns)
         missing = self._store.missing(nodes, from_ns, to_ns)
         found = {node: round(lost.get(node, 0)) + missing.get(node, 0) for node in sorted({*lost, *missing})}
         return [{"node": node, "lost": count} for node, count in found.items() if count > 0]
+
+    @staticmethod
+    def ever_lost(agents: list[dict]) -> list[str]:
+        """The nodes, of those that `totals` gave, that lost anything at all: mostly none, which spares the question when."""
+        return [agent["node"] for agent in agents if agent["missing"] or any(agent["values"].get(name) for name in LOSSES)]
 
     def _update(self, nodes: list[str]) -> None:
         if any(node not in self._values for node in nodes):

@@ -40,8 +40,7 @@ def status():
     """The server, its records and its agents."""
     params.only()
     stored, own = context().store.status(), context().status()
-    records, high_water = stored.get("records", {}), stored.get("high_water", [])
-    nodes = list(dict.fromkeys(mark["node"] for mark in high_water))
+    records, totals = stored.get("records", {}), agents().totals(stored.get("high_water", []))
     return jsonify(
         {
             **own,
@@ -51,7 +50,7 @@ def status():
             "missing": stored.get("missing", 0),
             "last_append_ns": stored.get("last_append_ns"),
             "store_error": stored.get("error"),
-            "agents": agents().totals(high_water),
-            "losses": agents().losses(nodes, time.time_ns() - LOSSES_SHOWN_NS, None),
+            "agents": totals,
+            "losses": agents().losses(agents().ever_lost(totals), time.time_ns() - LOSSES_SHOWN_NS, None),
         }
     )
