@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bellrock.agent import spool_holder
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
 BELLROCK = [sys.executable, "-m", "bellrock"]
@@ -79,13 +81,7 @@ class Site:
         return wait_for(self._agent_pid, "the agent")
 
     def _agent_pid(self) -> int | None:
-        try:
-            pid = json.loads((self.state / "agent.pid").read_text())["pid"]
-            name = Path(f"/proc/{pid}/comm").read_text()
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (OSError, ValueError):
-            return None
-        return pid if name.startswith("bellrock-agent") and state != "Z" else None
+        return spool_holder(self.state / "spool") or None
 
     def kill_agent(self) -> None:
         """SIGKILL; the server starts another."""

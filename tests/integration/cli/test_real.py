@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bellrock.agent import spool_holder
 from bellrock.state import where
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,10 +35,7 @@ def bellrock(*words: str, timeout_s: float = 120) -> subprocess.CompletedProcess
 
 
 def agent_pid(state_dir: Path) -> int:
-    try:
-        return int(json.loads((state_dir / "agent.pid").read_text())["pid"])
-    except (OSError, ValueError):
-        return 0
+    return spool_holder(state_dir / "spool")
 
 
 def alive(pid: int) -> bool:
