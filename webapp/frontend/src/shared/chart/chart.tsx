@@ -1,4 +1,5 @@
 import { useEffect, useRef } from "react";
+import { trackDrag } from "./drag";
 import { init, type ChartOption } from "./echarts";
 
 type Instance = ReturnType<typeof init>;
@@ -27,7 +28,7 @@ export function Chart({ option, label, heightPx, onPick, onSpan, onDoubleClick, 
   const chart = useRef<Instance | null>(null);
   const handlers = useRef({ onPick, onSpan, onDoubleClick });
   // A new option would end a drag under way, so it waits until the pointer is up.
-  const dragging = useRef(false);
+  const drag = useRef<ReturnType<typeof trackDrag> | null>(null);
   const waiting = useRef<ChartOption | null>(null);
   const brushes = onSpan !== undefined;
 
@@ -48,20 +49,15 @@ export function Chart({ option, label, heightPx, onPick, onSpan, onDoubleClick, 
       if (range && range[1] > range[0]) handlers.current.onSpan?.(range[0], range[1]);
     });
     instance.getZr().on("dblclick", () => handlers.current.onDoubleClick?.());
-    const down = () => { dragging.current = true; };
-    const up = () => {
-      dragging.current = false;
+    drag.current = trackDrag(element, window, () => {
       if (waiting.current) give(instance, waiting.current, brushes);
       waiting.current = null;
-    };
-    element.addEventListener("pointerdown", down);
-    window.addEventListener("pointerup", up);
+    });
     const observer = new ResizeObserver(() => instance.resize());
     observer.observe(element);
     return () => {
       observer.disconnect();
-      window.removeEventListener("pointerup", up);
-      element.removeEventListener("pointerdown", down);
+      drag.current?.stop();
       instance.dispose();
       chart.current = null;
     };
@@ -69,7 +65,7 @@ export function Chart({ option, label, heightPx, onPick, onSpan, onDoubleClick, 
 
   useEffect(() => {
     if (!chart.current) return;
-    if (dragging.current) waiting.current = option;
+    if (drag.current?.isDragging()) waiting.current = option;
     else give(chart.current, option, brushes);
   }, [option, brushes]);
 
