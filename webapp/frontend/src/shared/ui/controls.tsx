@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "react";
+import { draftFor, type Draft } from "./draft";
 
 interface SegmentedProps<T extends string> {
   label: string;
@@ -33,17 +34,19 @@ interface SearchBoxProps {
 
 /** A search box that reports after a pause in typing, at once on Enter, and clears on Escape. */
 export function SearchBox({ label, placeholder, value, onChange, testId }: SearchBoxProps) {
-  const [draft, setDraft] = useState<string | null>(null);
+  const [typed, setDraft] = useState<Draft | null>(null);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
 
+  const draft = draftFor(typed, value);
+  if (draft !== typed) setDraft(draft);
+
   const commit = (text: string) => {
     clearTimeout(timer.current);
-    setDraft(null);
     if (text.trim() !== value) onChange(text.trim());
   };
   const type = (text: string) => {
-    setDraft(text);
+    setDraft({ text, base: value });
     clearTimeout(timer.current);
     timer.current = setTimeout(() => commit(text), DEBOUNCE_MS);
   };
@@ -53,14 +56,17 @@ export function SearchBox({ label, placeholder, value, onChange, testId }: Searc
       className="search"
       aria-label={label}
       placeholder={placeholder}
-      value={draft ?? value}
+      value={draft?.text ?? value}
       maxLength={200}
       spellCheck={false}
       autoComplete="off"
       onChange={(event) => type(event.target.value)}
       onKeyDown={(event) => {
         if (event.key === "Enter") commit(event.currentTarget.value);
-        if (event.key === "Escape") commit("");
+        if (event.key === "Escape") {
+          setDraft(null);
+          commit("");
+        }
       }}
       data-testid={testId}
     />
