@@ -3,7 +3,8 @@ import { ErrorNote, Loading, Panel } from "@/shared/ui/states";
 import { Table, type Column } from "@/shared/ui/table";
 import { formatBytes, formatCount, formatPlain, formatTime, formatTimeNear } from "@/shared/units";
 import { useUrlState } from "@/shared/url-state";
-import { useFiles, type FileRow } from "../api/get-files";
+import { useRows } from "../api/get-rows";
+import type { FileRow } from "../api/traffic";
 
 const PAGE_LIMIT = 50;
 
@@ -48,7 +49,7 @@ export function FilesPanel({ jobId, startNs, intervalMs }: { jobId: string; star
   const search = params.get("files_search") ?? "";
   const sort = params.get("files_sort") ?? "-bytes";
   const cursors = params.getAll("files_cursor");
-  const { data, error } = useFiles(jobId, { search, sort, limit: PAGE_LIMIT, cursor: cursors.at(-1) ?? null }, intervalMs);
+  const { data, error } = useRows("files", jobId, { search, sort, limit: PAGE_LIMIT, cursor: cursors.at(-1) ?? null }, intervalMs);
   return (
     <Panel
       title="Files" testId="files-panel"
@@ -59,13 +60,13 @@ export function FilesPanel({ jobId, startNs, intervalMs }: { jobId: string; star
       {data && (
         <>
           <Table
-            tall caption="Files" testId="files" columns={fileColumns(startNs)} rows={data.files} rowKey={(row) => row.file ?? row.file_id ?? "?"} sort={sort}
+            tall caption="Files" testId="files" columns={fileColumns(startNs)} rows={data.rows} rowKey={(row) => row.file ?? row.file_id ?? "?"} sort={sort}
             onSort={(next) => change({ files_sort: next, files_cursor: null })}
             rowProps={(row) => ({ "data-testid": "file-row", "data-file": row.file ?? undefined })}
             empty={search ? `No file's path contains “${search}”.` : "No watched file was touched yet."}
           />
           <div className="panel-foot">
-            <Pager noun="files" total={data.total} shown={data.files.length} limit={PAGE_LIMIT} cursors={cursors} nextCursor={data.next_cursor}
+            <Pager noun="files" total={data.total} shown={data.rows.length} limit={PAGE_LIMIT} cursors={cursors} nextCursor={data.next_cursor}
               onCursors={(next) => change({ files_cursor: next }, { push: true })} />
           </div>
         </>

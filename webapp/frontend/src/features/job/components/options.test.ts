@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { SizeBin } from "../api/get-job";
-import type { ProcessRow } from "../api/get-processes";
+import type { ProcessRow } from "../api/traffic";
 import { PALETTE } from "./fixtures";
-import { sizeLabel, sizesOption, withEmptyBins } from "./sizes-option";
+import { sizeLabel, sizesOption } from "./sizes-option";
 import { processKey, processLabel } from "./traffic-columns";
 import { trafficOption } from "./traffic-option";
 import { panned, zoomed } from "./zoom";
@@ -12,13 +12,6 @@ const bin = (from_bytes: number, read_ops: number, write_ops: number): SizeBin =
 });
 
 describe("request sizes", () => {
-  it("empty bins between used ones are shown as empty", () => {
-    const full = withEmptyBins([bin(8, 3, 0), bin(0, 1, 0)]);
-    expect(full.map((one) => one.from_bytes)).toEqual([0, 1, 2, 4, 8]);
-    expect(full.map((one) => one.read_ops)).toEqual([1, 0, 0, 0, 3]);
-    expect(full.map((one) => one.to_bytes)).toEqual([0, 1, 3, 7, 15]);
-  });
-  it("nothing stays nothing", () => expect(withEmptyBins([])).toEqual([]));
   it("the metric decides what is drawn", () => {
     const data = (metric: "ops" | "bytes") => (sizesOption([bin(4096, 3, 2)], metric, PALETTE).series as unknown as { data: number[] }[]).map((one) => one.data);
     expect(data("ops")).toEqual([[3], [2]]);

@@ -13,28 +13,9 @@ export function sizeLabel(bytes: number): string {
   return bytes === 0 ? "0" : formatBytes(bytes).replace(/\.0+ /, " ");
 }
 
-/** The bins from the smallest to the largest that is used, the empty ones between them included. */
-export function withEmptyBins(bins: readonly SizeBin[]): SizeBin[] {
-  const sorted = [...bins].sort((left, right) => left.from_bytes - right.from_bytes);
-  const full: SizeBin[] = [];
-  for (const bin of sorted) {
-    let last = full.at(-1);
-    while (last && nextFrom(last.from_bytes) < bin.from_bytes) {
-      const from_bytes = nextFrom(last.from_bytes);
-      last = { from_bytes, to_bytes: nextFrom(from_bytes) - 1, read_ops: 0, write_ops: 0, read_bytes: 0, write_bytes: 0 };
-      full.push(last);
-    }
-    full.push(bin);
-  }
-  return full;
-}
-
-const nextFrom = (from: number) => (from === 0 ? 1 : from * 2);
-
-/** Requests by size: how many there were, or how many bytes they moved; read beside write. */
+/** Requests by size: how many there were, or how many bytes they moved; read beside write. The API gives the empty bins between others, too. */
 export function sizesOption(bins: readonly SizeBin[], metric: SizeMetric, palette: Palette): ChartOption {
-  const full = withEmptyBins(bins);
-  const values = (direction: "read" | "write") => full.map((bin) => bin[`${direction}_${metric}`]);
+  const values = (direction: "read" | "write") => bins.map((bin) => bin[`${direction}_${metric}`]);
   const axis = (metric === "bytes" ? binaryAxis : decimalAxis)(largest(values("read"), values("write")));
   const format = metric === "bytes" ? formatBytes : formatCount;
   const bar = (direction: "read" | "write", label: string) => ({
@@ -47,10 +28,10 @@ export function sizesOption(bins: readonly SizeBin[], metric: SizeMetric, palett
     tooltip: {
       trigger: "axis", confine: true, transitionDuration: 0, axisPointer: { type: "shadow", shadowStyle: { color: palette.band } },
       backgroundColor: palette.panel, borderColor: palette.line, textStyle: { color: palette.text },
-      formatter: (hovered) => tooltip(full[(Array.isArray(hovered) ? hovered[0] : hovered)?.dataIndex ?? -1]),
+      formatter: (hovered) => tooltip(bins[(Array.isArray(hovered) ? hovered[0] : hovered)?.dataIndex ?? -1]),
     },
     xAxis: {
-      id: "x", type: "category", data: full.map((bin) => sizeLabel(bin.from_bytes)), name: "Request size (from)", nameLocation: "middle", nameGap: 27,
+      id: "x", type: "category", data: bins.map((bin) => sizeLabel(bin.from_bytes)), name: "Request size (from)", nameLocation: "middle", nameGap: 27,
       nameTextStyle: { color: palette.textMuted, fontSize: 11 }, axisLine: { lineStyle: { color: palette.line } }, axisTick: { show: false },
       axisLabel: { color: palette.textMuted, fontSize: 11, hideOverlap: true },
     },
@@ -64,7 +45,7 @@ export function sizesOption(bins: readonly SizeBin[], metric: SizeMetric, palett
 
 function tooltip(bin: SizeBin | undefined): string {
   if (!bin) return "";
-  const title = bin.from_bytes < 2 ? formatPlain(bin.from_bytes, bin.from_bytes === 1 ? "byte" : "bytes") : `${sizeLabel(bin.from_bytes)} to below ${sizeLabel(nextFrom(bin.from_bytes))}`;
+  const title = bin.from_bytes < 2 ? formatPlain(bin.from_bytes, bin.from_bytes === 1 ? "byte" : "bytes") : `${sizeLabel(bin.from_bytes)} to below ${sizeLabel(bin.to_bytes + 1)}`;
   return tooltipHtml(title, [
     { colour: "var(--read)", label: "Reads", value: `${formatCount(bin.read_ops)}, ${formatBytes(bin.read_bytes)}` },
     { colour: "var(--write)", label: "Writes", value: `${formatCount(bin.write_ops)}, ${formatBytes(bin.write_bytes)}` },

@@ -1,8 +1,6 @@
 import type { Column } from "@/shared/ui/table";
 import { UNKNOWN, formatBytes, formatCount, formatPlain, formatTime, formatTimeNear } from "@/shared/units";
-import type { NodeRow } from "../api/get-nodes";
-import type { ProcessRow } from "../api/get-processes";
-import type { Traffic } from "../api/traffic";
+import type { NodeRow, ProcessRow, Traffic } from "../api/traffic";
 
 /** What a process is called in the URL and in the series' filter: NODE:PID.STARTTICKS. */
 export const processKey = (row: ProcessRow) => `${row.node}:${row.process}`;
@@ -52,7 +50,7 @@ export function processColumns(rows: readonly ProcessRow[], startNs: number, onP
       cell: (row) => <button type="button" className="link-button mono" onClick={() => onPick(row)}>{row.node}:{row.process.split(".")[0]}</button>,
     },
     { key: "rank", header: "Rank", sortKey: "rank", numeric: true, value: (row) => row.rank, cell: (row) => row.rank ?? UNKNOWN },
-    { key: "program", header: "Program", value: (row) => row.program, cell: (row) => row.program ?? UNKNOWN },
+    { key: "program", header: "Program", value: (row) => row.program, cell: (row) => row.program || UNKNOWN },
     shareColumn(mostBytes(rows)),
     ...trafficColumns<ProcessRow>(startNs),
   ];

@@ -3,10 +3,10 @@ import { Chart } from "@/shared/chart/chart";
 import { usePalette } from "@/shared/chart/palette";
 import { Pager, Segmented } from "@/shared/ui/controls";
 import { ErrorNote, Loading, Panel } from "@/shared/ui/states";
-import { Table } from "@/shared/ui/table";
+import { Table, type Column } from "@/shared/ui/table";
 import { choice, useUrlState } from "@/shared/url-state";
-import { useNodes } from "../api/get-nodes";
-import { useProcesses } from "../api/get-processes";
+import { useRows, type RowOf } from "../api/get-rows";
+import type { NodeRow, ProcessRow } from "../api/traffic";
 import { FilterChip } from "./filter-chip";
 import { nodeColumns, processColumns, processKey, processLabel } from "./traffic-columns";
 import { trafficOption, type TrafficBar } from "./traffic-option";
@@ -38,67 +38,51 @@ export function TrafficPanel(props: TrafficPanelProps) {
         </>
       }
     >
-      {by === "process" ? <Processes {...props} /> : <Nodes {...props} />}
+      {by === "process" ? <Traffic key={by} {...props} {...PROCESSES} /> : <Traffic key={by} {...props} {...NODES} />}
     </Panel>
   );
 }
 
-function Processes({ jobId, startNs, intervalMs }: TrafficPanelProps) {
-  const { params, change } = useUrlState();
-  const sort = params.get("traffic_sort") ?? DEFAULT_SORT;
-  const cursors = params.getAll("traffic_cursor");
-  const chosen = params.get("process");
-  const { data, error } = useProcesses(jobId, { sort, limit: PAGE_LIMIT, cursor: cursors.at(-1) ?? null }, intervalMs);
-  const rows = useMemo(() => data?.processes ?? [], [data]);
-  const pick = (key: string) => change({ process: key === chosen ? null : key, node: null }, { push: true });
-  const bars = useMemo(() => {
-    const several = new Set(rows.map((row) => row.node)).size > 1;
-    return rows.map((row) => ({ label: processLabel(row, several), read_bytes: row.read_bytes, write_bytes: row.write_bytes, selected: processKey(row) === chosen }));
-  }, [rows, chosen]);
-
-  if (!data) return error ? <div className="panel-body"><ErrorNote error={error} /></div> : <Loading what="processes" />;
-  return (
-    <>
-      <Bars bars={bars} noun="process" onPick={(index) => { const row = rows[index]; if (row) pick(processKey(row)); }} />
-      <Table
-        tall caption="Processes" testId="processes" columns={processColumns(rows, startNs, (row) => pick(processKey(row)))} rows={rows} rowKey={processKey} sort={sort}
-        onSort={(next) => change({ traffic_sort: next, traffic_cursor: null })} onRow={(row) => pick(processKey(row))}
-        rowProps={(row) => ({ "data-testid": "process-row", "data-process": processKey(row), "data-selected": processKey(row) === chosen ? "true" : undefined })}
-        empty="No process has done I/O on a watched file yet."
-      />
-      <div className="panel-foot">
-        <Pager noun="processes" total={data.total} shown={rows.length} limit={PAGE_LIMIT} cursors={cursors} nextCursor={data.next_cursor}
-          onCursors={(next) => change({ traffic_cursor: next }, { push: true })} />
-      </div>
-    </>
-  );
+/** What differs between the two tables. */
+interface Kind<Name extends "processes" | "nodes"> {
+  name: Name;
+  by: (typeof BY)[number];
+  keyOf: (row: RowOf[Name]) => string;
+  labelOf: (row: RowOf[Name], severalNodes: boolean) => string;
+  columns: (rows: readonly RowOf[Name][], startNs: number, onPick: (row: RowOf[Name]) => void) => Column<RowOf[Name]>[];
 }
 
-function Nodes({ jobId, startNs, intervalMs }: TrafficPanelProps) {
+const nodeKey = (row: NodeRow) => row.node;
+const PROCESSES: Kind<"processes"> = {
+  name: "processes", by: "process", keyOf: processKey, labelOf: (row: ProcessRow, several) => processLabel(row, several), columns: processColumns,
+};
+const NODES: Kind<"nodes"> = { name: "nodes", by: "node", keyOf: nodeKey, labelOf: nodeKey, columns: nodeColumns };
+
+function Traffic<Name extends "processes" | "nodes">({ jobId, startNs, intervalMs, name, by, keyOf, labelOf, columns }: TrafficPanelProps & Kind<Name>) {
   const { params, change } = useUrlState();
   const sort = params.get("traffic_sort") ?? DEFAULT_SORT;
   const cursors = params.getAll("traffic_cursor");
-  const chosen = params.get("node");
-  const { data, error } = useNodes(jobId, { sort, limit: PAGE_LIMIT, cursor: cursors.at(-1) ?? null }, intervalMs);
-  const rows = useMemo(() => data?.nodes ?? [], [data]);
-  const pick = (node: string) => change({ node: node === chosen ? null : node, process: null }, { push: true });
-  const bars = useMemo(
-    () => rows.map((row) => ({ label: row.node, read_bytes: row.read_bytes, write_bytes: row.write_bytes, selected: row.node === chosen })),
-    [rows, chosen],
-  );
+  const chosen = params.get(by);
+  const { data, error } = useRows(name, jobId, { sort, limit: PAGE_LIMIT, cursor: cursors.at(-1) ?? null }, intervalMs);
+  const rows = useMemo(() => data?.rows ?? [], [data]);
+  const pick = (row: RowOf[Name]) => change({ node: null, process: null, [by]: keyOf(row) === chosen ? null : keyOf(row) }, { push: true });
+  const bars = useMemo(() => {
+    const several = new Set(rows.map((row) => row.node)).size > 1;
+    return rows.map((row) => ({ label: labelOf(row, several), read_bytes: row.read_bytes, write_bytes: row.write_bytes, selected: keyOf(row) === chosen }));
+  }, [rows, chosen, keyOf, labelOf]);
 
-  if (!data) return error ? <div className="panel-body"><ErrorNote error={error} /></div> : <Loading what="nodes" />;
+  if (!data) return error ? <div className="panel-body"><ErrorNote error={error} /></div> : <Loading what={name} />;
   return (
     <>
-      <Bars bars={bars} noun="node" onPick={(index) => { const row = rows[index]; if (row) pick(row.node); }} />
+      <Bars bars={bars} noun={by} onPick={(index) => { const row = rows[index]; if (row) pick(row); }} />
       <Table
-        tall caption="Nodes" testId="nodes" columns={nodeColumns(rows, startNs, (row) => pick(row.node))} rows={rows} rowKey={(row) => row.node} sort={sort}
-        onSort={(next) => change({ traffic_sort: next, traffic_cursor: null })} onRow={(row) => pick(row.node)}
-        rowProps={(row) => ({ "data-testid": "node-row", "data-node": row.node, "data-selected": row.node === chosen ? "true" : undefined })}
-        empty="No node has done I/O on a watched file yet."
+        tall caption={BY_LABELS[by]} testId={name} columns={columns(rows, startNs, pick)} rows={rows} rowKey={keyOf} sort={sort}
+        onSort={(next) => change({ traffic_sort: next, traffic_cursor: null })} onRow={pick}
+        rowProps={(row) => ({ "data-testid": `${by}-row`, [`data-${by}`]: keyOf(row), "data-selected": keyOf(row) === chosen ? "true" : undefined })}
+        empty={`No ${by} has done I/O on a watched file yet.`}
       />
       <div className="panel-foot">
-        <Pager noun="nodes" total={data.total} shown={rows.length} limit={PAGE_LIMIT} cursors={cursors} nextCursor={data.next_cursor}
+        <Pager noun={name} total={data.total} shown={rows.length} limit={PAGE_LIMIT} cursors={cursors} nextCursor={data.next_cursor}
           onCursors={(next) => change({ traffic_cursor: next }, { push: true })} />
       </div>
     </>
