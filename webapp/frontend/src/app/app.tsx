@@ -1,17 +1,15 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { Navigate, RouterProvider, createBrowserRouter } from "react-router";
-import { ApiError } from "@/shared/api/client";
+import { retryDelayMs, shouldRetry } from "@/shared/api/retry";
 import { Loading } from "@/shared/ui/states";
 import { Layout } from "./layout";
 import { NotFound, PageError } from "./not-found";
 
-const MAX_RETRIES = 2;
-
 const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
-      // What the server refused it refuses again; only a server that is away is worth another try.
-      retry: (failures, error) => failures < MAX_RETRIES && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
+      retry: shouldRetry,
+      retryDelay: retryDelayMs,
       staleTime: 1000,
       // A dropped network must show as an error, not as a page that waits for ever.
       networkMode: "always",

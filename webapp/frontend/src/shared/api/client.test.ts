@@ -33,6 +33,14 @@ describe("getJson", () => {
     await expect(getJson("/jobs")).rejects.toMatchObject({ code: "unexpected_answer" });
   });
 
+  it("tells when a busy server wants to be asked again", async () => {
+    const busy = '{"error": {"code": "busy", "message": "busy", "hint": ""}}';
+    vi.stubGlobal("fetch", vi.fn(async () => new Response(busy, { status: 503, headers: { "Retry-After": "2" } })));
+    await expect(getJson("/jobs/7")).rejects.toMatchObject({ status: 503, retryAfterS: 2, isRefusal: false });
+    answer(422, busy);
+    await expect(getJson("/jobs/7")).rejects.toMatchObject({ status: 422, retryAfterS: null, isRefusal: true });
+  });
+
   it("says so when nobody answers", async () => {
     vi.stubGlobal("fetch", vi.fn(async () => { throw new TypeError("fetch failed"); }));
     await expect(getJson("/jobs")).rejects.toMatchObject({ status: 0, code: "unreachable" });

@@ -7,13 +7,21 @@ export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
   readonly hint: string;
+  /** When a busy server wants to be asked again. */
+  readonly retryAfterS: number | null;
 
-  constructor(status: number, code: string, message: string, hint: string) {
+  constructor(status: number, code: string, message: string, hint: string, retryAfterS: number | null = null) {
     super(message);
     this.name = "ApiError";
     this.status = status;
     this.code = code;
     this.hint = hint;
+    this.retryAfterS = retryAfterS;
+  }
+
+  /** What the server refused it refuses again. */
+  get isRefusal(): boolean {
+    return this.status >= 400 && this.status < 500;
   }
 }
 
@@ -30,10 +38,10 @@ export function apiUrl(path: string, query: Record<string, QueryValue> = {}): st
 }
 
 /** The server's error body as an ApiError; a body that is not in our shape (a proxy's page, say) is named as such. */
-export function errorFromBody(status: number, body: unknown, url: string): ApiError {
+export function errorFromBody(status: number, body: unknown, url: string, retryAfterS: number | null = null): ApiError {
   const error = (body as { error?: { code?: unknown; message?: unknown; hint?: unknown } } | null)?.error;
   if (error && typeof error.message === "string") {
-    return new ApiError(status, String(error.code ?? status), error.message, typeof error.hint === "string" ? error.hint : "");
+    return new ApiError(status, String(error.code ?? status), error.message, typeof error.hint === "string" ? error.hint : "", retryAfterS);
   }
   return new ApiError(status, "unexpected_answer", `${url} answered with HTTP ${status} and no explanation`,
     "Look at the server's log: something between the browser and Bellrock may have answered.");
@@ -57,6 +65,11 @@ export async function getJson<T>(path: string, query?: Record<string, QueryValue
   } catch {
     throw errorFromBody(response.status, null, url);
   }
-  if (!response.ok) throw errorFromBody(response.status, body, url);
+  if (!response.ok) throw errorFromBody(response.status, body, url, retryAfterS(response));
   return body as T;
+}
+
+function retryAfterS(response: Response): number | null {
+  const given = response.headers.get("retry-after") ?? "";
+  return response.status === 503 && /^\d{1,4}$/.test(given) ? Number(given) : null;
 }
