@@ -30,7 +30,7 @@ function job(index) {
   const program = PROGRAMS[index % PROGRAMS.length];
   return {
     job_id: `${4711 + 200 - index}`, cluster: "bell", user: ["ada", "grace", "linus"][index % 3], program,
-    command: `${program} --size 4G --block 1M --output /scratch/run${index}/out.dat`, state, settled: !running,
+    command: `${program} --size 4G --block 1M --output /scratch/run${index}/out.dat`, state,
     start_ns: start * 1e6, end_ns: running ? null : (start + runtime * 1000) * 1e6, exit_code: running ? null : state === "failed" ? 137 : 0,
     runtime_s: runtime, node_names: Array.from({ length: nodes }, (_, n) => `n${String(n + 1).padStart(3, "0")}`), nodes, processes,
     io_processes: Math.ceil(processes * 0.9), read_bytes: Math.round(volume * 0.4), write_bytes: Math.round(volume),
@@ -104,11 +104,11 @@ function answer(path, query) {
   const parts = path.split("/").slice(3).map(decodeURIComponent);
   if (parts[0] === "status") {
     const agents = ["n001", "n002", "n003"].map((node, index) => ({
-      node, boot: `9f3c27b1a0d4e${index}55`, seq: 8812 + index * 71, missing: 0, last_seen_ns: (Date.now() - [900, 2400, 95_000][index]) * 1e6,
+      node, seq: 8812 + index * 71, missing: 0, last_seen_ns: (Date.now() - [900, 2400, 95_000][index]) * 1e6,
       values: { seen: 19_991_231, merged: 19_982_000, sent: 9231, acknowledged: 9231, lost: index === 1 ? 42 : 0, lost_runs: 0, folded: 18_211, spool_bytes: 123_456 },
     }));
     return { version: "0.1.0", started_ns: (started - 3_600_000) * 1e6, records: { run: 812_331, sample: 4412, job: 274 }, dead_letters: 0,
-      agents: isEmpty ? [] : agents, ingest: { connections: 3, events: 817_017 } };
+      agents: isEmpty ? [] : agents, losses: isEmpty ? [] : [{ node: "n002", lost: 42 }], ingest: { connections: 3, events: 817_017 } };
   }
   const all = JOBS.map(job);
   if (parts.length === 1) {
@@ -120,7 +120,7 @@ function answer(path, query) {
   }
   const one = all.find((candidate) => candidate.job_id === parts[1]);
   if (!one) return null;
-  if (parts[2] === undefined) return { job: one, profile: profile(one) };
+  if (parts[2] === undefined) return { job: one, profile: profile(one), losses: one.node_names.includes("n002") && one.state === "failed" ? [{ node: "n002", lost: 42 }] : [] };
   if (parts[2] === "series") return series(one, query);
   if (parts[2] === "nodes") {
     const { rows: nodes, ...rest } = page(one.node_names.map((node, n) => ({ node, processes: one.processes / one.nodes, files: 9, ...traffic(n, one, one.nodes) })), query, "-bytes");

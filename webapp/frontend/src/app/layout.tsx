@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "react";
 import { NavLink, Outlet, ScrollRestoration, useLocation, useNavigation } from "react-router";
-import { agentsWithLosses, useStatus } from "@/shared/api/status";
+import { useStatus } from "@/shared/api/status";
 import { Mark } from "@/shared/ui/mark";
 import { ThemeButton } from "./theme-button";
 
@@ -9,7 +9,7 @@ const STATUS_INTERVAL_MS = 10_000;
 /** The frame of every page: mark, navigation, theme, version, and a sign when an agent lost records. */
 export function Layout() {
   const { data: status } = useStatus(STATUS_INTERVAL_MS);
-  const losses = agentsWithLosses(status).length;
+  const losses = status?.losses.length ?? 0;
   const navigation = useNavigation();
   const { pathname } = useLocation();
   const main = useRef<HTMLElement>(null);
@@ -30,7 +30,7 @@ export function Layout() {
           <nav aria-label="Pages">
             <NavLink to="/jobs" className="nav-link">Jobs</NavLink>
             <NavLink to="/status" className="nav-link">
-              Status{losses > 0 && <span className="bad" title={`${losses} agent(s) lost records`}> !</span>}
+              Status{losses > 0 && <span className="bad" title={`Records were lost on ${losses} node(s) in the last 24 hours`}> !</span>}
             </NavLink>
           </nav>
           <div className="top-end">

@@ -1,9 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { getJson } from "./client";
+import type { Loss } from "./types";
 
+/** The agents that a node has had, as one. */
 export interface AgentStatus {
   node: string;
-  boot: string;
   seq: number;
   /** Record numbers that were jumped over: records that will not come. */
   missing?: number;
@@ -18,6 +19,8 @@ export interface ServerStatus {
   records: Record<string, number>;
   dead_letters: number;
   agents: AgentStatus[];
+  /** In the last 24 hours. */
+  losses: Loss[];
   /** What the store says while it fails. */
   store_error?: string | null;
   ingest: Record<string, unknown> | null;
@@ -30,16 +33,4 @@ export function useStatus(intervalMs: number) {
     queryFn: ({ signal }) => getJson<ServerStatus>("/status", {}, signal),
     refetchInterval: intervalMs,
   });
-}
-
-/** Agents that lost something, on any node or on the given ones. */
-export function agentsWithLosses(status: ServerStatus | undefined, nodes?: readonly string[]): AgentStatus[] {
-  return (status?.agents ?? []).filter(
-    (agent) => lostCount(agent) > 0 && (nodes === undefined || nodes.includes(agent.node)),
-  );
-}
-
-/** Operations that programs could not record, runs that were overwritten, and records that never came. */
-export function lostCount(agent: AgentStatus): number {
-  return (agent.values.lost ?? 0) + (agent.values.lost_runs ?? 0) + (agent.missing ?? 0);
 }

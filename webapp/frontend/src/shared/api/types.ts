@@ -25,15 +25,19 @@ export interface Headline {
   phases: number | null;
 }
 
+/** Operations and records that were lost on a node in some time, whosever they were. */
+export interface Loss {
+  node: string;
+  lost: number;
+}
+
 export interface Job {
   job_id: string;
   cluster: string | null;
   user: string | null;
   program: string | null;
-  command: string | string[] | null;
+  command: string | null;
   state: JobState;
-  /** All launches ended, and everything they did is stored: the figures are final. */
-  settled: boolean;
   start_ns: number;
   end_ns: number | null;
   exit_code: number | null;

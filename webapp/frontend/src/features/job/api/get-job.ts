@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { ApiError, getJson } from "@/shared/api/client";
-import type { Headline, IoMode, Job } from "@/shared/api/types";
+import type { Headline, IoMode, Job, Loss } from "@/shared/api/types";
 import { JOB_INTERVAL_MS, jobIntervalMs } from "@/shared/live";
 
 export interface Phase {
@@ -50,17 +50,19 @@ export interface Profile extends Headline {
 export interface JobAnswer {
   job: Job;
   profile: Profile;
+  /** On the job's nodes while it ran. */
+  losses: Loss[];
 }
 
-/** A job and its profile; asked for again until the job is settled, also while it is not there yet. */
+/** A job and its profile; asked for again until the job ended, also while it is not there yet. */
 export function useJob(jobId: string) {
   return useQuery({
     queryKey: ["job", jobId, "profile"],
     queryFn: ({ signal }) => getJson<JobAnswer>(`/jobs/${encodeURIComponent(jobId)}`, {}, signal),
     refetchInterval: (query) => {
       const { error, data } = query.state;
-      if (error instanceof ApiError && error.status === 400) return false;
-      return error ? 2 * JOB_INTERVAL_MS : jobIntervalMs(data?.job, Date.now());
+      if (error instanceof ApiError && error.isRefusal && error.status !== 404) return false;
+      return error ? 2 * JOB_INTERVAL_MS : jobIntervalMs(data?.job);
     },
   });
 }

@@ -11,18 +11,18 @@ const NODES_SHOWN = 4;
 export function JobHeader({ job, profile, nowMs }: { job: Job; profile: Profile; nowMs: number }) {
   const known = profile.runtime_s ?? job.runtime_s;
   const runtimeS = job.state === "running" ? Math.max(known ?? 0, nowMs / 1000 - job.start_ns / 1e9) : known;
-  const command = Array.isArray(job.command) ? job.command.join(" ") : job.command;
+  const { command } = job;
   return (
     <header className="job-head">
       <div className="crumb"><Link to="/jobs">Jobs</Link> <span className="muted">/ {job.job_id}</span></div>
       <div className="job-title">
-        <h1 data-testid="job-program">{job.program ?? job.job_id}</h1>
-        <StateBadge state={job.state} settled={job.settled} announce />
+        <h1 data-testid="job-program">{job.program || job.job_id}</h1>
+        <StateBadge state={job.state} announce />
         {job.exit_code !== null && job.exit_code !== 0 && <span className="bad" data-testid="job-exit_code">exit code {job.exit_code}</span>}
       </div>
       {command && <code className="job-command" data-testid="job-command" tabIndex={command.length > 400 ? 0 : undefined}>{command}</code>}
       <dl className="facts">
-        <Fact label="User"><span data-testid="job-user">{job.user ?? UNKNOWN}</span></Fact>
+        <Fact label="User"><span data-testid="job-user">{job.user || UNKNOWN}</span></Fact>
         {job.cluster && <Fact label="Cluster">{job.cluster}</Fact>}
         <Fact label="Started"><span title={zoneName()}>{formatTime(job.start_ns)}</span></Fact>
         <Fact label="Runtime"><Figure name="runtime_s" value={known} unit="s" text={formatDuration(runtimeS)} /></Fact>

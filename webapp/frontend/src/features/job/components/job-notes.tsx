@@ -1,23 +1,18 @@
-import { agentsWithLosses, lostCount, useStatus } from "@/shared/api/status";
-import type { Job } from "@/shared/api/types";
+import type { Loss } from "@/shared/api/types";
 import { Note } from "@/shared/ui/states";
 import { formatBytes, formatPlain } from "@/shared/units";
 import type { Profile } from "../api/get-job";
 
-const STATUS_INTERVAL_MS = 10_000;
-
 /** What a reader must know before trusting the figures; nothing where all is exact. */
-export function JobNotes({ job, profile }: { job: Job; profile: Profile }) {
-  const { data: status } = useStatus(STATUS_INTERVAL_MS);
-  const losing = agentsWithLosses(status, job.node_names);
-  const none = profile.folded_ops === 0 && profile.mapped_bytes === 0 && losing.length === 0 && profile.granularity === "process";
+export function JobNotes({ profile, losses }: { profile: Profile; losses: readonly Loss[] }) {
+  const none = profile.folded_ops === 0 && profile.mapped_bytes === 0 && losses.length === 0 && profile.granularity === "process";
   if (none) return null;
   return (
     <div className="notes" data-testid="notes">
-      {losing.length > 0 && (
+      {losses.length > 0 && (
         <Note tone="bad" testId="note-lost">
-          <strong>Operations or records were lost</strong> on {losing.map((agent) => `${agent.node} (${formatPlain(lostCount(agent))})`).join(", ")}, perhaps of
-          this job: its figures may be too low.
+          <strong>Operations or records were lost</strong> on {losses.map(({ node, lost }) => `${node} (${formatPlain(lost)})`).join(", ")} while this job ran,
+          perhaps its own: its figures may be too low.
         </Note>
       )}
       {profile.folded_ops > 0 && (

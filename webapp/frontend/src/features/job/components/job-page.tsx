@@ -22,18 +22,18 @@ export function JobPage() {
 
 function OneJob({ id }: { id: string }) {
   const { data, error, dataUpdatedAt } = useJob(id);
-  const intervalMs = error && !data ? false : jobIntervalMs(data?.job, dataUpdatedAt);
+  const intervalMs = error && !data ? false : jobIntervalMs(data?.job);
   useLastLook(id, isLive(data?.job));
 
   if (!data && error) return <NoJob id={id} error={error} />;
   if (!data) return <Loading what={`job ${id}`} />;
-  const { job, profile } = data;
+  const { job, profile, losses } = data;
   return (
     <>
-      <title>{`${job.program ?? "Job"} ${job.job_id} · Bellrock`}</title>
+      <title>{`${job.program || "Job"} ${job.job_id} · Bellrock`}</title>
       <JobHeader job={job} profile={profile} nowMs={dataUpdatedAt} />
       {error && <ErrorNote error={error} stale />}
-      <JobNotes job={job} profile={profile} />
+      <JobNotes profile={profile} losses={losses} />
       <JobFigures profile={profile} />
       <SeriesPanel jobId={id} job={job} phases={profile.phase_list} phaseCount={profile.phases ?? profile.phase_list.length} intervalMs={intervalMs} />
       <div className="columns">
@@ -46,7 +46,7 @@ function OneJob({ id }: { id: string }) {
   );
 }
 
-/** When a job settles, everything is asked for once more: the last answers may be from before its last records. */
+/** When a job ends, everything is asked for once more: the last answers may be from before its last records. */
 function useLastLook(id: string, live: boolean) {
   const client = useQueryClient();
   const wasLive = useRef(live);

@@ -13,6 +13,14 @@ describe("runtimeS", () => {
 
 it("an id with a slash stays one part of the path", () => expect(jobPath(job.job_id)).toBe("/jobs/a%2Fb%3A1"));
 
+it("a program or user that is not known is a dash, also where the server has an empty text", () => {
+  for (const key of ["program", "user"]) {
+    const column = jobColumns(nowMs).find((one) => one.key === key);
+    expect(column?.cell({ ...job, program: "", user: "" })).toBe("–");
+    expect(column?.cell({ ...job, program: "dd", user: "dd" })).toBe("dd");
+  }
+});
+
 it("a figure that is not known yet is a dash, and its raw value is empty", () => {
   const column = jobColumns(nowMs).find((one) => one.key === "read_bytes");
   expect(column?.cell(job)).toBe("–");

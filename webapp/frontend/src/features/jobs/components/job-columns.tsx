@@ -21,11 +21,11 @@ export function jobColumns(nowMs: number): Column<JobRow>[] {
       cell: (job) => <Link to={jobPath(job.job_id)} className="mono">{job.job_id}</Link>,
     },
     {
-      key: "program", header: "Program", sortKey: "program", value: (job) => job.program, cell: (job) => job.program ?? UNKNOWN,
-      title: (job) => (Array.isArray(job.command) ? job.command.join(" ") : (job.command ?? undefined)),
+      key: "program", header: "Program", sortKey: "program", value: (job) => job.program, cell: (job) => job.program || UNKNOWN,
+      title: (job) => job.command || undefined,
     },
-    { key: "user", header: "User", sortKey: "user", value: (job) => job.user, cell: (job) => job.user ?? UNKNOWN, wideOnly: true },
-    { key: "state", header: "State", sortKey: "state", value: (job) => job.state, cell: (job) => <StateBadge state={job.state} settled={job.settled} /> },
+    { key: "user", header: "User", sortKey: "user", value: (job) => job.user, cell: (job) => job.user || UNKNOWN, wideOnly: true },
+    { key: "state", header: "State", sortKey: "state", value: (job) => job.state, cell: (job) => <StateBadge state={job.state} /> },
     {
       key: "start_ns", header: "Start", sortKey: "start", downFirst: true, value: (job) => job.start_ns, cell: (job) => formatTime(job.start_ns),
       title: () => zoneName(),

@@ -45,7 +45,6 @@ export function agentColumns(agents: readonly AgentStatus[], nowMs: number): Col
     counter("missing", (agent) => agent.missing),
     ...[...others].sort().map((name) => counter(name)),
     { key: "seq", header: "Sequence", sortKey: "seq", numeric: true, help: "The highest record number that is stored", value: (agent) => agent.seq, cell: (agent) => formatPlain(agent.seq) },
-    { key: "boot", header: "Spool id", help: "The random id born with the agent's spool", value: (agent) => agent.boot, cell: (agent) => <span className="mono muted">{agent.boot}</span> },
   ];
 }
 

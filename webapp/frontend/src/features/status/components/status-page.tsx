@@ -1,4 +1,5 @@
-import { agentsWithLosses, lostCount, useStatus, type AgentStatus } from "@/shared/api/status";
+import { useStatus } from "@/shared/api/status";
+import type { Loss } from "@/shared/api/types";
 import { Figure, Tile } from "@/shared/ui/figure";
 import { Empty, ErrorNote, Loading, Note, Panel } from "@/shared/ui/states";
 import { Table, sortRows } from "@/shared/ui/table";
@@ -13,7 +14,6 @@ export function StatusPage() {
   const { data: status, error, dataUpdatedAt: nowMs } = useStatus(INTERVAL_MS);
   const sort = params.get("sort") ?? "node";
   const columns = agentColumns(status?.agents ?? [], nowMs);
-  const losing = agentsWithLosses(status);
 
   return (
     <>
@@ -28,7 +28,7 @@ export function StatusPage() {
               <strong>The store fails: {status.store_error}.</strong> Records wait in the agents' spools until it works again.
             </Note>
           )}
-          {losing.length > 0 && <LossNote agents={losing} />}
+          {status.losses.length > 0 && <LossNote losses={status.losses} />}
           <dl className="tiles">
             <Tile label="Server"><Figure name="version" value={status.version} text={status.version} /></Tile>
             <Tile label="Up for" note={`since ${formatTime(status.started_ns)}`}>
@@ -47,9 +47,9 @@ export function StatusPage() {
           </dl>
           <Panel title="Agents" testId="agents">
             <Table
-              caption="Agents" columns={columns} rows={sortRows(status.agents, columns, sort)} rowKey={(agent) => `${agent.node} ${agent.boot}`}
+              caption="Agents" columns={columns} rows={sortRows(status.agents, columns, sort)} rowKey={(agent) => agent.node}
               sort={sort} onSort={(next) => change({ sort: next })}
-              rowProps={(agent) => ({ "data-testid": "agent-row", "data-node": agent.node, "data-boot": agent.boot })}
+              rowProps={(agent) => ({ "data-testid": "agent-row", "data-node": agent.node })}
               empty={<Empty title="No agent has reported yet"><p>An agent runs on every node: <code>bellrock-agent --help</code></p></Empty>}
             />
           </Panel>
@@ -67,12 +67,12 @@ function ingestFigures(ingest: Record<string, unknown> | null): [string, number]
     typeof entry[1] === "number" && (INGEST_FIGURES.includes(entry[0]) || (entry[1] > 0 && /refused|error/.test(entry[0]))));
 }
 
-function LossNote({ agents }: { agents: AgentStatus[] }) {
-  const lost = agents.reduce((sum, agent) => sum + lostCount(agent), 0);
+function LossNote({ losses }: { losses: readonly Loss[] }) {
+  const lost = losses.reduce((sum, loss) => sum + loss.lost, 0);
   return (
     <Note tone="bad" testId="loss-note">
-      <strong>{formatPlain(lost)} operations or records were lost</strong> on {[...new Set(agents.map((agent) => agent.node))].join(", ")}. Figures of jobs that ran
-      there may be too low; the agent's log says why.
+      <strong>{formatPlain(lost)} operations or records were lost</strong> in the last 24 hours on {losses.map((loss) => loss.node).join(", ")}. Figures of jobs that
+      ran there then may be too low; the agent's log says why.
     </Note>
   );
 }
