@@ -132,7 +132,7 @@ class Server:
         pages.start()
         self._closing.insert(0, ("pages", pages.stop))
         self.url = f"http://{http_host}:{http_port}"
-        told = Where(self.url, os.getpid(), self.kind, self.started_ns)
+        told = Where(self.url, os.getpid(), self.kind, self.started_ns, self._lock.host, self._lock.instance)
         paths.write_atomically(self.state / "server.json", json.dumps(told.__dict__))
 
     def _listen(self) -> Any:
@@ -180,7 +180,7 @@ class Server:
                 log.exception("closing %s failed", name)
         self._closing = []
         found = where(self.state)
-        if found is not None and found.pid == os.getpid():
+        if found is not None and found.instance == self._lock.instance:
             (self.state / "server.json").unlink(missing_ok=True)
         if self._socket is not None:
             (self.state / SOCKET).unlink(missing_ok=True)
