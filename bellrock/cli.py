@@ -116,7 +116,7 @@ def run(
     help=f"""Run the embedded server until Ctrl-C: it collects what watched programs do, and serves pages and API.
 
 It keeps everything in $BELLROCK_STATE (default ~/.local/share/bellrock), and runs the agent of this machine. Both may be
-killed at any instant: what was seen is kept. A default port that is taken gives way to a free one; the address is printed.
+killed at any instant: what was seen is kept. Where the default port is taken, a free one is used; the address is printed.
 
 \b
 Examples:
@@ -131,7 +131,9 @@ Examples:
 )
 @click.option("--host", help="Address of pages and API; loopback only.")
 @click.option("--port", type=int, help="Port of pages and API (default 8425).")
-@click.option("--ingest-port", type=int, help="Port that takes the agents' records (default 5044).")
+@click.option(
+    "--ingest-port", type=int, help="Also take records at this TCP port, from agents that it does not run itself (default: none)."
+)
 @click.option("--sample-config", is_flag=True, help="Print the commented sample of server.toml and end.")
 def server(config_file: Path | None, host: str | None, port: int | None, ingest_port: int | None, sample_config: bool) -> None:
     import logging
@@ -152,7 +154,8 @@ def server(config_file: Path | None, host: str | None, port: int | None, ingest_
         with faults(state):
             running.start()
         try:
-            click.echo(f"pages at {running.url} · records at {settings.ingest.host}:{running.ingest_port} · state in {state}")
+            records = f" · records at {settings.ingest.host}:{running.ingest_port}" if running.ingest_port else ""
+            click.echo(f"pages at {running.url}{records} · state in {state}")
             while not program.pause(3600):
                 pass
             console.say("ending: the agent delivers its last records")

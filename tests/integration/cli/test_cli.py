@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from bellrock.state import StateLock
+from bellrock.state import StateLock, Where
 
 ROOT = Path(__file__).resolve().parents[3]
 START_NS = 1_800_000_000_000_000_000
@@ -92,15 +92,12 @@ def api(state) -> Iterator[FakeApi]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    told = {
-        "url": f"http://127.0.0.1:{server.server_port}",
-        "ingest_host": "127.0.0.1",
-        "ingest_port": 1,
-        "pid": os.getpid(),
-        "kind": "server",
-    }
-    (state.state_dir / "server.json").write_text(json.dumps({**told, "started_ns": 1}))
+    lock = StateLock(state.state_dir)
+    lock.acquire()
+    told = Where(f"http://127.0.0.1:{server.server_port}", os.getpid(), "server", 1, lock.host, lock.instance)
+    (state.state_dir / "server.json").write_text(json.dumps(told.__dict__))
     yield fake
+    lock.release()
     server.shutdown()
     server.server_close()
 
@@ -185,6 +182,22 @@ def test_a_host_that_is_not_loopback_is_refused(state) -> None:
 
 def test_the_sample_configuration_is_printed() -> None:
     assert "# port = 8425" in bellrock("server", "--sample-config").stdout
+
+
+@pytest.mark.parametrize("wished", [False, True])
+def test_a_server_tells_where_it_is_and_opens_no_port_that_was_not_wished_for(state, free_port, wished: bool) -> None:
+    (state.state_dir / "server.toml").write_text("[agent]\nrun = false\n")
+    port = free_port()
+    words = ["--ingest-port", str(port)] if wished else []
+    running = subprocess.Popen([sys.executable, "-m", "bellrock", "server", *words], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        line = running.stdout.readline()
+        assert line.startswith("pages at http://127.0.0.1:") and line.endswith(f" · state in {state.state_dir}\n")
+        assert (f" · records at 127.0.0.1:{port} · " in line) == wished == ("records" in line)
+    finally:
+        running.send_signal(signal.SIGTERM)
+        running.communicate(timeout=60)
+    assert running.returncode == 0
 
 
 def test_run_leaves_the_program_alone_and_tells_start_and_end(api: FakeApi, state) -> None:
