@@ -80,20 +80,16 @@ def file_table(runs: Runs) -> Table:
 def process_table(runs: Runs) -> Table:
     """One row a process with any call or a rank. `files` counts those that it read or wrote."""
     size = len(runs.process_keys)
-    columns = {
-        "node": [node for node, _ in runs.process_keys],
-        "process": [process for _, process in runs.process_keys],
-        "rank": runs.ranks,
-        "program": runs.programs,
-        **_traffic(runs, runs.process, size),
-        "files": _files(runs, runs.process, size),
-    }
-    # A process that only started has no instant of a call.
-    silent = counts(runs.process, size) == 0
-    if silent.any():
-        for name in ("first_ns", "last_ns"):
-            columns[name] = [None if quiet else value for quiet, value in zip(silent.tolist(), columns[name].tolist(), strict=True)]
-    return Table(columns)
+    return Table(
+        {
+            "node": [node for node, _ in runs.process_keys],
+            "process": [process for _, process in runs.process_keys],
+            "rank": runs.ranks,
+            "program": runs.programs,
+            **_traffic(runs, runs.process, size),
+            "files": _files(runs, runs.process, size),
+        }
+    )
 
 
 def node_table(runs: Runs) -> Table:
@@ -103,17 +99,14 @@ def node_table(runs: Runs) -> Table:
     node_of_process = np.array([number[node] for node, _ in runs.process_keys], dtype=np.int64)
     node = node_of_process[runs.process]
     active = counts(runs.process[~runs.failed], len(runs.process_keys)) > 0
-    columns = {
-        "node": names,
-        "processes": counts(node_of_process[active], len(names)),
-        **_traffic(runs, node, len(names)),
-        "files": _files(runs, node, len(names)),
-    }
-    silent = counts(node, len(names)) == 0
-    if silent.any():
-        for name in ("first_ns", "last_ns"):
-            columns[name] = [None if quiet else value for quiet, value in zip(silent.tolist(), columns[name].tolist(), strict=True)]
-    return Table(columns)
+    return Table(
+        {
+            "node": names,
+            "processes": counts(node_of_process[active], len(names)),
+            **_traffic(runs, node, len(names)),
+            "files": _files(runs, node, len(names)),
+        }
+    )
 
 
 def _files(runs: Runs, row: np.ndarray, size: int) -> np.ndarray:
@@ -122,8 +115,12 @@ def _files(runs: Runs, row: np.ndarray, size: int) -> np.ndarray:
     return counts(of_row, size)
 
 
-def _traffic(runs: Runs, row: np.ndarray, size: int) -> dict[str, np.ndarray]:
+def _traffic(runs: Runs, row: np.ndarray, size: int) -> dict[str, list | np.ndarray]:
     reads, writes, metadata, failed = runs.mask("read"), runs.mask("write"), runs.mask(*METADATA_OPS), runs.failed
+    first_ns, last_ns = lowest(row, runs.start_ns, size), highest(row, runs.end_ns, size)
+    silent = counts(row, size) == 0
+    if silent.any():  # what only started has no instant of a call
+        first_ns, last_ns = (np.where(silent, None, values.astype(object)).tolist() for values in (first_ns, last_ns))
     return {
         "read_bytes": sums(row[reads], runs.bytes[reads], size),
         "write_bytes": sums(row[writes], runs.bytes[writes], size),
@@ -131,6 +128,6 @@ def _traffic(runs: Runs, row: np.ndarray, size: int) -> dict[str, np.ndarray]:
         "write_ops": sums(row[writes], runs.count[writes], size),
         "metadata_ops": sums(row[metadata], runs.count[metadata], size),
         "errors": sums(row[failed], runs.count[failed], size),
-        "first_ns": lowest(row, runs.start_ns, size),
-        "last_ns": highest(row, runs.end_ns, size),
+        "first_ns": first_ns,
+        "last_ns": last_ns,
     }
