@@ -62,6 +62,8 @@ counters! {
     unknown_names,
     /// Ring files that are not what they should be.
     bad_rings,
+    /// Ring files that waited, or some of whose segments did, since their user's positions took too much of the spool.
+    waiting_rings,
     /// Runs, positions and open slots in ring files that make no sense.
     bad_runs,
     /// Times that lay outside the machine's life and were moved into it.

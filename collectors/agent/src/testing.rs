@@ -155,6 +155,31 @@ impl RingFile {
         self.file.write_all_at(memory, at).unwrap();
     }
 
+    /// Makes the file longer, with holes: so many segments, which the header says exist.
+    pub fn grow(&self, segments: usize) {
+        self.file.set_len(segment_at(segments) as u64).unwrap();
+        let at = std::mem::offset_of!(Header, segments) as u64;
+        self.file
+            .write_all_at(&(segments as u32).to_ne_bytes(), at)
+            .unwrap();
+    }
+
+    /// Writes what the first segment holds into another one.
+    pub fn copy_segment(&mut self, to: usize) {
+        let bytes = self.segment_bytes(0).to_vec();
+        self.file
+            .write_all_at(&bytes, segment_at(to) as u64)
+            .unwrap();
+    }
+
+    /// Says that a segment has had so many runs.
+    pub fn set_head(&self, index: usize, head: u64) {
+        let at = segment_at(index) + std::mem::offset_of!(SegmentHeader, head);
+        self.file
+            .write_all_at(&head.to_ne_bytes(), at as u64)
+            .unwrap();
+    }
+
     /// What the agent says it has spooled.
     pub fn tail(&self, index: usize) -> u64 {
         let mut tail = [0; 8];

@@ -5,23 +5,27 @@
 
 mod cursor;
 mod fields;
+mod file;
+mod identity;
 mod names;
 mod paths;
-mod process;
+pub(super) mod process;
 mod ring;
 mod slots;
+mod user;
 
 use self::cursor::Cursor;
+use self::file::{open, refuse, remove, Refusal};
 use self::paths::PathCache;
-use self::ring::{Buffers, Context, Flow, Ring, FILE_BYTES_MAX};
+use self::ring::{Buffers, Context, Flow, Life, Ring};
+use self::user::{cursors_bytes_max, User, TURN_STEPS_MAX};
 use super::user_dirs::{Listing, UserDirs};
 use super::{Pass, Progress, Source};
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::ship::batch::Batch;
-use crate::{sys, warn};
-use std::collections::{HashMap, HashSet};
-use std::io;
+use crate::warn;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,15 +34,13 @@ use std::time::{Duration, Instant};
 const LIVENESS_EVERY: Duration = Duration::from_millis(500);
 /// Ring files that are kept open between passes.
 const OPEN_FILES_MAX: usize = 512;
-/// A file of an ended process that is no ring is removed when it is this old.
-const BAD_FILE_AGE_S: i64 = 5;
-
-/// Why a file was not opened.
-enum Refusal {
-    /// It is not what it should be.
-    Bad(String),
-    /// The system is short of something.
-    NotNow(io::Error),
+/// How a user's turn ended.
+enum TurnEnd {
+    Done,
+    /// The batch is full: it goes on.
+    Full,
+    /// Its steps are used up.
+    Spent,
 }
 
 pub struct Preload {
@@ -46,15 +48,16 @@ pub struct Preload {
     counters: Arc<Counters>,
     proc: PathBuf,
     window_ms: u64,
-    rings: Vec<Ring>,
+    /// Bounded by `users_max`.
+    users: BTreeMap<u32, User>,
     /// Cursors from the spool whose files were not seen yet.
     restored: HashMap<(u32, String), Cursor>,
-    /// Users whose rings do not all fit.
-    cut: HashSet<u32>,
+    /// What the cursors of all rings may take in the spool, and what they take: bytes.
+    cursors_bytes_max: usize,
+    cursors_bytes: usize,
     serial: u64,
-    /// Where the pass is; `None`: it has not begun.
-    at: Option<usize>,
-    begun: bool,
+    /// Users whose turns in this pass are to come; `None`: it has not begun.
+    queue: Option<VecDeque<u32>>,
     slots_due: bool,
     liveness_due: bool,
     slots_seen: Option<Instant>,
@@ -66,6 +69,7 @@ pub struct Preload {
 impl Preload {
     pub fn new(config: &Config, counters: Arc<Counters>) -> Preload {
         let path = config.under_root(&config.rings);
+        let proc = config.under_root(Path::new("/proc"));
         Preload {
             dirs: UserDirs::new(
                 path,
@@ -75,14 +79,14 @@ impl Preload {
                 counters.clone(),
             ),
             counters,
-            proc: config.under_root(Path::new("/proc")),
+            proc,
             window_ms: config.window_ms,
-            rings: Vec::new(),
+            users: BTreeMap::new(),
             restored: HashMap::new(),
-            cut: HashSet::new(),
+            cursors_bytes_max: cursors_bytes_max(config.spool_max_bytes),
+            cursors_bytes: 0,
             serial: 0,
-            at: None,
-            begun: false,
+            queue: None,
             slots_due: false,
             liveness_due: false,
             slots_seen: None,
@@ -95,25 +99,14 @@ impl Preload {
     /// Takes in what appeared in a user's directory, and forgets what disappeared.
     fn take_listing(&mut self, listing: Listing) {
         let uid = listing.uid;
-        if listing.cut {
-            self.cut.insert(uid);
-        } else {
-            self.cut.remove(&uid);
-        }
+        let user = self.users.entry(uid).or_default();
+        user.cut = listing.cut;
         let there: HashSet<&str> = listing.names.iter().map(String::as_str).collect();
         // A file that was removed under us is read as long as it is open: its program may still write.
-        self.rings.retain(|r| {
-            r.uid != uid
-                || listing.cut
-                || (r.file.is_some() && !r.finished)
-                || there.contains(&r.name[..])
+        user.rings.retain(|r| {
+            listing.cut || (r.file.is_some() && !r.finished) || there.contains(&r.name[..])
         });
-        let known: HashSet<String> = self
-            .rings
-            .iter()
-            .filter(|r| r.uid == uid)
-            .map(|r| r.name.clone())
-            .collect();
+        let known: HashSet<String> = user.rings.iter().map(|r| r.name.clone()).collect();
         for name in listing.names.iter().filter(|n| !known.contains(*n)) {
             let cursor = self
                 .restored
@@ -122,7 +115,7 @@ impl Preload {
             match Ring::new(uid, name.clone(), self.serial + 1, cursor) {
                 Some(ring) => {
                     self.serial += 1;
-                    self.rings.push(ring);
+                    user.rings.push(ring);
                 }
                 None => {
                     warn!("ring's name", "ring {uid}/{name}: expected a name like PID-STARTTICKS-NONCE.ring; it is not read");
@@ -131,6 +124,9 @@ impl Preload {
         }
         if !listing.cut {
             self.restored.retain(|(u, _), _| *u != uid);
+            if user.rings.is_empty() {
+                self.users.remove(&uid);
+            }
         }
     }
 
@@ -143,128 +139,165 @@ impl Preload {
             unlisted.remove(&listing.uid);
             self.take_listing(listing);
         }
-        pass.unfinished.extend(&self.cut);
+        let cut = self.users.iter().filter(|(_, user)| user.cut);
+        pass.unfinished.extend(cut.map(|(uid, _)| *uid));
         // An older listing may lack a ring that is there by now.
         pass.unfinished.extend(unlisted);
     }
 
-    /// Opens a ring's file and checks that it is what its place says.
-    fn open(&mut self, index: usize) -> Result<(), Refusal> {
-        let ring = &mut self.rings[index];
-        if ring.file.is_some() {
-            return Ok(());
-        }
-        let dir = self.dirs.dir(ring.uid);
-        let dir = dir.ok_or_else(|| Refusal::Bad("its directory is gone".into()))?;
-        let opened = sys::open_file_at(dir, &ring.name, true);
-        let file = opened.map_err(|e| match e.raw_os_error() {
-            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EINTR | libc::EIO) => {
-                Refusal::NotNow(e)
+    /// Begins the turns of a pass.
+    fn begin_turns(&mut self, pass: &mut Pass) -> VecDeque<u32> {
+        // After every source has begun: a job event that is there by now finds its rings in this listing.
+        self.list(pass);
+        let mut users = std::mem::take(&mut self.users);
+        self.cursors_bytes = 0;
+        for user in users.values_mut() {
+            // Asked before anything is read: what is read of an ended process is then all that there is.
+            for ring in user.rings.iter_mut().filter(|r| r.is_identified()) {
+                self.ask_life(ring, false, pass);
             }
-            _ => Refusal::Bad(e.to_string()),
-        })?;
-        let st = sys::stat(&file).map_err(Refusal::NotNow)?;
-        if !sys::is_regular(&st) || st.st_uid != ring.uid || st.st_nlink != 1 {
-            let uid = ring.uid;
-            return Err(Refusal::Bad(format!(
-                "expected a regular file of user {uid} without other links"
-            )));
+            user.begin_turn();
+            user.cursor_bytes = user.rings.iter().map(|r| r.cursor.bytes(&r.name)).sum();
+            self.cursors_bytes += user.cursor_bytes;
         }
-        if st.st_size as u64 > FILE_BYTES_MAX {
-            return Err(Refusal::Bad(format!(
-                "{} bytes are more than a ring has",
-                st.st_size
-            )));
+        for ((uid, name), cursor) in &self.restored {
+            let bytes = cursor.bytes(name);
+            self.cursors_bytes += bytes;
+            if let Some(user) = users.get_mut(uid) {
+                user.cursor_bytes += bytes;
+            }
         }
-        ring.file = Some(file);
-        Ok(())
+        self.users = users;
+        self.users.keys().copied().collect()
     }
 
-    /// A file that cannot be read as a ring: perhaps it is being made; after its process's end it is removed.
-    fn refuse(&mut self, index: usize, why: &str) {
-        let ring = &mut self.rings[index];
-        let age_s = ring
-            .file
-            .as_ref()
-            .and_then(|f| sys::stat(f).ok())
-            .map(|st| sys::clock_ns(libc::CLOCK_REALTIME) / 1_000_000_000 - st.st_mtime);
-        let is_old = age_s.is_none_or(|age| age > BAD_FILE_AGE_S);
-        if is_old && !std::mem::replace(&mut ring.told_bad, true) {
-            self.counters.bad_rings.add(1);
-            warn!(
-                "no ring",
-                "ring {}/{}: {why}; it is not read", ring.uid, ring.name
-            );
+    /// What a ring may take: how many steps, and how many bytes for its cursor.
+    fn context(&mut self, user: &User, steps: u64, pass: &Pass) -> Context<'_> {
+        let all = self.cursors_bytes_max;
+        let share = all / (self.users.len() + 1); // `user` is taken out
+        let room = all.saturating_sub(self.cursors_bytes);
+        Context {
+            now: pass.now,
+            counters: &self.counters,
+            paths: &mut self.paths,
+            buffers: &mut self.buffers,
+            window_ms: self.window_ms,
+            slots_due: self.slots_due,
+            ship_open: pass.last,
+            fill: 0.0,
+            steps,
+            room: room.max(share.saturating_sub(user.cursor_bytes)),
+            short: false,
         }
-        // What could not even be opened is left to its owner.
-        ring.finished = ring.dead && is_old && ring.file.is_some();
     }
 
     /// Begins a ring's pass. Answers whether to read it.
-    fn begin_ring(&mut self, index: usize, pass: &mut Pass) -> bool {
-        let ring = &mut self.rings[index];
-        let settle = pass.last || pass.settle.contains(&ring.uid);
-        // Asked before anything is read: what is read of an ended process is then all that there is.
-        if !ring.dead && (self.liveness_due || settle) {
+    fn begin_ring(&self, ring: &mut Ring, pass: &mut Pass) -> bool {
+        let uid = ring.uid;
+        match open(ring, self.dirs.dir(uid)) {
+            Ok(()) => {}
+            Err(Refusal::Bad(why)) => {
+                refuse(ring, &self.counters, &why);
+                return false;
+            }
+            Err(Refusal::NotNow(e)) => {
+                warn!(
+                    "ring not opened",
+                    "ring {uid}/{}: {e}; tried again", ring.name
+                );
+                pass.unfinished.insert(uid);
+                return false;
+            }
+        }
+        if !ring.is_identified() {
+            let identified = ring.identify();
+            self.ask_life(ring, identified.is_ok(), pass);
+            if let Err(why) = identified {
+                refuse(ring, &self.counters, why);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Finds out whether a ring's process has ended. `now`: whether or not it is due.
+    fn ask_life(&self, ring: &mut Ring, now: bool, pass: &mut Pass) {
+        if ring.life == Life::Ended {
+            return;
+        }
+        if now || self.liveness_due || pass.last || pass.settle.contains(&ring.uid) {
             match process::has_ended(&self.proc, ring.pid, ring.start_ticks) {
-                Ok(ended) => ring.dead = ended,
+                Ok(true) => ring.life = Life::Ended,
+                Ok(false) => {}
                 Err(e) => {
                     warn!("process", "process {}: {e}; asked again", ring.pid);
                     pass.unfinished.insert(ring.uid);
                 }
             }
         }
-        match self.open(index) {
-            Ok(()) => {}
-            Err(Refusal::Bad(why)) => {
-                self.refuse(index, &why);
-                return false;
-            }
-            Err(Refusal::NotNow(e)) => {
-                let ring = &self.rings[index];
-                warn!(
-                    "ring not opened",
-                    "ring {}/{}: {e}; tried again", ring.uid, ring.name
-                );
-                pass.unfinished.insert(ring.uid);
-                return false;
-            }
-        }
-        let context = Self::context(&self.counters, &mut self.paths, &mut self.buffers, pass);
-        match self.rings[index].begin(&context) {
-            Ok(()) => true,
-            Err(why) => {
-                self.refuse(index, why);
-                false
-            }
-        }
     }
 
-    fn context<'a>(
-        counters: &'a Counters,
-        paths: &'a mut PathCache,
-        buffers: &'a mut Buffers,
-        pass: &Pass,
-    ) -> Context<'a> {
-        Context {
-            now: pass.now,
-            counters,
-            paths,
-            buffers,
-            window_ms: 0,
-            slots_due: false,
-            ship_open: pass.last,
-            fill: 0.0,
-        }
-    }
-
-    fn read_ring(&mut self, index: usize, pass: &mut Pass, batch: &mut Batch) -> Flow {
-        let mut context = Self::context(&self.counters, &mut self.paths, &mut self.buffers, pass);
-        context.window_ms = self.window_ms;
-        context.slots_due = self.slots_due;
-        let flow = self.rings[index].read(&mut context, batch);
-        pass.fill = pass.fill.max(context.fill);
-        flow
+    /// Reads on for one user, who is taken out of `users` meanwhile.
+    fn read_turn(&mut self, user: &mut User, pass: &mut Pass, batch: &mut Batch) -> TurnEnd {
+        let Some(mut turn) = user.turn.take() else {
+            return TurnEnd::Done;
+        };
+        let end = loop {
+            let Some(&index) = turn.order.front() else {
+                break TurnEnd::Done;
+            };
+            if turn.steps == 0 {
+                break TurnEnd::Spent;
+            }
+            // A commit may have closed the file of a ring that has begun.
+            if !turn.begun || user.rings[index].file.is_none() {
+                turn.steps -= 1;
+                if !self.begin_ring(&mut user.rings[index], pass) {
+                    turn.begun = false;
+                    turn.order.pop_front();
+                    continue;
+                }
+            }
+            let mut c = self.context(user, turn.steps, pass);
+            let ring = &mut user.rings[index];
+            let before = ring.cursor.bytes(&ring.name);
+            let mut flow = Flow::Done;
+            if !turn.begun {
+                let is_new = ring.cursor.is_blank() && ring.life != Life::Ended;
+                if !is_new || c.grow(Cursor::base_bytes(&ring.name)) {
+                    match ring.begin(&c) {
+                        Ok(()) => turn.begun = true,
+                        Err(why) => refuse(ring, c.counters, why),
+                    }
+                }
+            }
+            if turn.begun {
+                flow = ring.read(&mut c, batch);
+            }
+            (turn.steps, pass.fill) = (c.steps, pass.fill.max(c.fill));
+            if c.short && !std::mem::replace(&mut ring.told_short, true) {
+                c.counters.waiting_rings.add(1);
+                if !std::mem::replace(&mut user.told_short, true) {
+                    warn!("cursors", "user {}: positions in rings take {} bytes of the spool; more of this user's rings wait; raise spool_max_bytes", ring.uid, user.cursor_bytes);
+                }
+            }
+            let after = ring.cursor.bytes(&ring.name);
+            user.cursor_bytes = user.cursor_bytes + after - before;
+            self.cursors_bytes = self.cursors_bytes + after - before;
+            match flow {
+                Flow::Done => {}
+                Flow::Full => break TurnEnd::Full,
+                Flow::Later if turn.steps == 0 => break TurnEnd::Spent,
+                Flow::Later => {
+                    pass.unfinished.insert(ring.uid);
+                    pass.more = true;
+                }
+            }
+            turn.begun = false;
+            turn.order.pop_front();
+        };
+        user.turn = Some(turn);
+        end
     }
 }
 
@@ -279,12 +312,11 @@ fn is_due(last: &mut Option<Instant>, every: Duration) -> bool {
 
 impl Source for Preload {
     fn tag(&self) -> u8 {
-        1
+        3 // 1: cursors of another form
     }
 
     fn begin(&mut self, pass: &mut Pass) {
-        self.at = None;
-        self.begun = false;
+        self.queue = None;
         self.slots_due = is_due(
             &mut self.slots_seen,
             Duration::from_millis(self.window_ms / 2),
@@ -293,36 +325,44 @@ impl Source for Preload {
     }
 
     fn read(&mut self, pass: &mut Pass, batch: &mut Batch) -> Progress {
-        let mut index = match self.at {
-            Some(index) => index,
-            None => {
-                // After every source has begun: a job event that is there by now finds its rings in this listing.
-                self.list(pass);
-                0
-            }
+        let mut queue = match self.queue.take() {
+            Some(queue) => queue,
+            None => self.begin_turns(pass),
         };
-        while index < self.rings.len() {
-            self.at = Some(index);
-            if self.begun || (!self.rings[index].finished && self.begin_ring(index, pass)) {
-                self.begun = true;
-                match self.read_ring(index, pass, batch) {
-                    Flow::Done => {}
-                    Flow::Full => return Progress::More,
-                    Flow::Later => {
-                        pass.unfinished.insert(self.rings[index].uid);
-                        pass.more = true;
+        let mut progress = Progress::Done;
+        while let Some(uid) = queue.pop_front() {
+            let Some(mut user) = self.users.remove(&uid) else {
+                continue;
+            };
+            match self.read_turn(&mut user, pass, batch) {
+                TurnEnd::Done => {}
+                TurnEnd::Full => {
+                    queue.push_front(uid);
+                    progress = Progress::More;
+                }
+                TurnEnd::Spent if pass.last => {
+                    queue.push_back(uid);
+                    user.turn.iter_mut().for_each(|t| t.steps = TURN_STEPS_MAX);
+                }
+                TurnEnd::Spent => {
+                    pass.more = true;
+                    if user.stop_turn() {
+                        pass.unfinished.insert(uid);
                     }
                 }
             }
-            self.begun = false;
-            index += 1;
+            self.users.insert(uid, user);
+            if progress == Progress::More {
+                break;
+            }
         }
-        self.at = Some(index);
-        Progress::Done
+        self.queue = Some(queue);
+        progress
     }
 
     fn cursors(&self, all: bool, out: &mut Vec<u8>) {
-        for ring in self.rings.iter().filter(|r| all || r.dirty) {
+        let rings = self.users.values().flat_map(|user| &user.rings);
+        for ring in rings.filter(|r| (all || r.dirty) && !r.cursor.is_blank()) {
             ring.cursor.write(ring.uid, &ring.name, out);
         }
         if all {
@@ -343,23 +383,10 @@ impl Source for Preload {
 
     fn committed(&mut self) {
         let mut open = 0;
-        for ring in &mut self.rings {
+        for ring in self.users.values_mut().flat_map(|user| &mut user.rings) {
             ring.committed();
             if ring.finished {
-                let removed = self
-                    .dirs
-                    .dir(ring.uid)
-                    .map_or(Ok(()), |dir| sys::unlink_at(dir, &ring.name));
-                match removed {
-                    Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                        warn!(
-                            "ring not removed",
-                            "ring {}/{}: {e}; remove it by hand", ring.uid, ring.name
-                        );
-                    }
-                    _ => {}
-                }
-                ring.file = None; // forgotten at the next listing, which does not find it
+                remove(ring, self.dirs.dir(ring.uid));
             }
             open += ring.file.is_some() as usize;
             if open > OPEN_FILES_MAX {
@@ -369,7 +396,8 @@ impl Source for Preload {
     }
 
     fn open_files(&self) -> u64 {
-        self.rings.iter().filter(|r| !r.finished).count() as u64
+        let rings = self.users.values().flat_map(|user| &user.rings);
+        rings.filter(|r| !r.finished).count() as u64
     }
 }
 

@@ -14,10 +14,16 @@ pub struct Shipped {
     pub end: u64,
 }
 
+impl Shipped {
+    /// In the spool.
+    pub const BYTES: usize = 40;
+}
+
+/// Of a segment of which something was read; reading any other begins at its `tail`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentCursor {
-    /// Whether the segment was looked at; if not, reading begins at its `tail`.
-    pub known: bool,
+    /// Its place in the file.
+    pub index: u32,
     /// Runs read.
     pub position: u64,
     /// Folded operations counted.
@@ -27,9 +33,23 @@ pub struct SegmentCursor {
     pub last_generation: u32,
     /// Bounded by SLOTS.
     pub shipped: Vec<Shipped>,
+    /// `tail` as it stands in the file, once it was read. Not in the spool.
+    pub tail: Option<u64>,
 }
 
 impl SegmentCursor {
+    /// In the spool, without `shipped`.
+    pub const BYTES: usize = 29;
+
+    /// Nothing was read.
+    pub fn is_blank(&self) -> bool {
+        self.position == 0 && self.folded == 0 && self.shipped.is_empty()
+    }
+
+    pub fn has_shipped(&self, slot: usize) -> bool {
+        self.shipped.iter().any(|s| s.slot as usize == slot)
+    }
+
     /// What remains of `run` after what was shipped of it. `None`: nothing. `Err`: it has shrunk, which an honest run cannot.
     pub fn rest(&self, run: &Run) -> Result<Option<Run>, ()> {
         let Some(s) = self
@@ -93,10 +113,49 @@ pub struct Cursor {
     /// Losses counted.
     pub lost_operations: u64,
     pub lost_names: u64,
+    /// So many segments were read to their end after their process's: they need no cursor any more.
+    pub ended: u32,
+    /// By place in the file. Bounded by what the source grants its user.
     pub segments: Vec<SegmentCursor>,
 }
 
 impl Cursor {
+    /// Nothing was read of the ring; such a cursor is not kept in the spool.
+    pub fn is_blank(&self) -> bool {
+        *self == Cursor::default()
+    }
+
+    /// How many bytes it takes in the spool.
+    pub fn bytes(&self, name: &str) -> usize {
+        if self.is_blank() {
+            return 0;
+        }
+        let segments = self.segments.iter();
+        Self::base_bytes(name)
+            + segments
+                .map(|s| SegmentCursor::BYTES + s.shipped.len() * Shipped::BYTES)
+                .sum::<usize>()
+    }
+
+    /// Without segments.
+    pub fn base_bytes(name: &str) -> usize {
+        30 + name.len()
+    }
+
+    /// The place of a segment's cursor among all, or where it would be.
+    pub fn find(&self, index: usize) -> Result<usize, usize> {
+        self.segments
+            .binary_search_by_key(&(index as u32), |s| s.index)
+    }
+
+    /// The segment was read to its end, and so were those before it.
+    pub fn end_segment(&mut self, index: usize) {
+        if let Ok(place) = self.find(index) {
+            self.segments.remove(place);
+        }
+        self.ended = index as u32 + 1;
+    }
+
     /// Appends this cursor under its file's name, which is at most 255 bytes as on every Linux file system.
     pub fn write(&self, uid: u32, name: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(&uid.to_le_bytes());
@@ -105,9 +164,10 @@ impl Cursor {
         out.push(self.started as u8);
         out.extend_from_slice(&self.lost_operations.to_le_bytes());
         out.extend_from_slice(&self.lost_names.to_le_bytes());
+        out.extend_from_slice(&self.ended.to_le_bytes());
         out.extend_from_slice(&(self.segments.len() as u32).to_le_bytes());
         for s in &self.segments {
-            out.push(s.known as u8);
+            out.extend_from_slice(&s.index.to_le_bytes());
             out.extend_from_slice(&s.position.to_le_bytes());
             out.extend_from_slice(&s.folded.to_le_bytes());
             out.extend_from_slice(&s.last_slot.to_le_bytes());
@@ -133,6 +193,7 @@ impl Cursor {
             started: r.u8()? == 1,
             lost_operations: r.u64()?,
             lost_names: r.u64()?,
+            ended: r.u32()?,
             segments: Vec::new(),
         };
         let segments = r.u32()? as usize;
@@ -140,7 +201,12 @@ impl Cursor {
             return None;
         }
         for _ in 0..segments {
-            cursor.segments.push(r.segment()?);
+            let segment = r.segment()?;
+            let last = cursor.segments.last().map(|s| s.index);
+            if last.is_some_and(|last| last >= segment.index) {
+                return None;
+            }
+            cursor.segments.push(segment);
         }
         *bytes = r.0;
         Some((uid, name, cursor))
@@ -167,12 +233,13 @@ impl<'a> Bytes<'a> {
     }
     fn segment(&mut self) -> Option<SegmentCursor> {
         let mut s = SegmentCursor {
-            known: self.u8()? == 1,
+            index: self.u32()?,
             position: self.u64()?,
             folded: self.u64()?,
             last_slot: self.u32()?,
             last_generation: self.u32()?,
             shipped: Vec::new(),
+            tail: None,
         };
         let shipped = self.u8()? as usize;
         if shipped > SLOTS {
@@ -209,21 +276,24 @@ mod tests {
             end: 4,
         };
         let segment = SegmentCursor {
-            known: true,
+            index: 900,
             position: 77,
             folded: 5,
             last_slot: 1,
             last_generation: 2,
             shipped: vec![shipped; 2],
+            tail: None,
         };
         let cursor = Cursor {
             started: true,
             lost_operations: 1,
             lost_names: 2,
+            ended: 0,
             segments: vec![SegmentCursor::default(), segment],
         };
         let mut bytes = Vec::new();
         cursor.write(1000, "1-2-3.ring", &mut bytes);
+        assert_eq!(cursor.bytes("1-2-3.ring"), bytes.len());
         let one = bytes.len();
         Cursor::default().write(0, "4-5-6.ring", &mut bytes);
         let mut rest = &bytes[..];

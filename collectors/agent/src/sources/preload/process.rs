@@ -3,13 +3,17 @@
 use std::io;
 use std::path::Path;
 
+/// Longest nonce in a ring file's name: names lie in the spool, too.
+const NONCE_MAX: usize = 32;
+
 /// (pid, start ticks) of `<pid>-<start ticks>-<nonce>.ring`.
 pub fn of_file_name(name: &str) -> Option<(u32, u64)> {
     let mut parts = name.strip_suffix(".ring")?.split('-');
     let pid = parts.next()?.parse().ok()?;
     let start_ticks = parts.next()?.parse().ok()?;
     let nonce = parts.next()?;
-    (!nonce.is_empty() && parts.next().is_none()).then_some((pid, start_ticks))
+    let fits = (1..=NONCE_MAX).contains(&nonce.len()) && parts.next().is_none();
+    fits.then_some((pid, start_ticks))
 }
 
 /// (has ended, start ticks) from /proc/PID/stat. The second field, the name, may hold spaces and parentheses.
@@ -59,6 +63,7 @@ mod tests {
             "12-345-1-2.ring",
             "12-345-1",
             "99999999999-1-1.ring",
+            "12-345-123456789012345678901234567890123.ring",
         ] {
             assert_eq!(of_file_name(bad), None, "{bad}");
         }

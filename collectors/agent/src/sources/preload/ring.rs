@@ -4,10 +4,13 @@
 //! then the copy. A run of the copy that was closed meanwhile is then known to be.
 
 use super::cursor::{Cursor, SegmentCursor};
-use super::fields::{claims, is_sane, write_run, Times};
+use super::fields::{is_sane, write_run, Times};
+use super::identity::Facts;
+pub use super::identity::Life;
 use super::names::{Names, SCAN_BYTES_MAX};
 use super::paths::PathCache;
 use super::process;
+use super::slots::any_open;
 use crate::clock::{Now, Scale};
 use crate::counters::Counters;
 use crate::event;
@@ -19,15 +22,16 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 use tracepack::record::{Op, Run};
 use tracepack::ring::{
-    read, run_at, segment_at, slot_at, Header, SegmentHeader, Slot, RING_RUNS, SEGMENTS_MAX, SLOTS,
+    read, run_at, segment_at, slot_at, Header, SegmentHeader, Slot, RING_RUNS, SEGMENTS_MAX,
+    SEGMENT_SIZE, SLOTS,
 };
 
 pub(super) const RUN_BYTES: usize = size_of::<Run>();
 pub(super) const SLOT_BYTES: usize = size_of::<Slot>();
 /// Runs read at a time.
 const CHUNK_RUNS: u64 = 128;
-/// Runs read of one ring in one pass: the rest waits, so that one program does not keep the others waiting.
-const PASS_RUNS_MAX: u64 = 1 << 17;
+/// Bytes of names that are looked through in one step.
+const STEP_NAMES_BYTES: usize = 4 << 10;
 /// How long a run waits for its file's name, where another thread is just writing one.
 const NAME_WAIT: Duration = Duration::from_secs(1);
 /// Largest ring file.
@@ -45,6 +49,21 @@ pub struct Context<'a> {
     /// Ship open runs whatever their age.
     pub ship_open: bool,
     pub fill: f64,
+    /// What may still be done for this ring's user in this pass.
+    pub steps: u64,
+    /// By how many bytes the user's cursors may still grow; the flag: more was needed.
+    pub room: usize,
+    pub short: bool,
+}
+
+impl Context<'_> {
+    /// Takes room for a cursor, if there is enough.
+    pub fn grow(&mut self, bytes: usize) -> bool {
+        let left = self.room.checked_sub(bytes);
+        self.short |= left.is_none();
+        self.room = left.unwrap_or(self.room);
+        left.is_some()
+    }
 }
 
 #[derive(Default)]
@@ -52,22 +71,6 @@ pub struct Buffers {
     runs: Vec<u8>,
     pub(super) slots: Vec<u8>,
     path: Vec<u8>,
-}
-
-/// What the header said when it was first read.
-struct Facts {
-    clock: u32,
-    anchor_ticks: u64,
-    anchor_monotonic_ns: u64,
-    /// The fields that all its events share.
-    claims: Vec<u8>,
-    program: Vec<u8>,
-}
-
-impl Facts {
-    fn scale(&self, now: &Now) -> Option<Scale> {
-        Scale::new(self.clock, self.anchor_ticks, self.anchor_monotonic_ns, now)
-    }
 }
 
 /// Why reading stopped.
@@ -89,39 +92,33 @@ pub struct Ring {
     /// Tells rings apart in the path cache; from 1.
     serial: u64,
     pub file: Option<File>,
-    facts: Option<Facts>,
+    pub(super) facts: Option<Facts>,
     pub cursor: Cursor,
     /// The cursor changed since the last commit.
     pub dirty: bool,
-    /// `tail` of each segment as it stands in the file.
-    tails: Vec<u64>,
     names: Names,
     waiting_since: Option<Instant>,
-    /// Its process has ended.
-    pub dead: bool,
+    pub life: Life,
     /// All that it holds was read, and its process has ended.
     pub finished: bool,
     pub told_bad: bool,
+    /// It was counted among those that wait for room.
+    pub told_short: bool,
+    /// The segment to begin with: the one at which a pass had to stop.
+    first: usize,
     pass: PassState,
 }
 
 /// Where in the ring a pass is.
+#[derive(Default)]
 struct PassState {
+    /// Segments in the file.
     segments: usize,
-    segment: usize,
-    runs: u64,
+    first: usize,
+    /// How many are to be read, from `first` on and round; how many were.
+    wanted: usize,
+    done: usize,
     scan_budget: usize,
-}
-
-impl PassState {
-    fn new() -> PassState {
-        PassState {
-            segments: 0,
-            segment: 0,
-            runs: 0,
-            scan_budget: SCAN_BYTES_MAX,
-        }
-    }
 }
 
 /// By how much a counter in the ring grew. No honest one grows as much between two looks: one forged number must not drown
@@ -143,42 +140,41 @@ impl Ring {
             facts: None,
             cursor,
             dirty: false,
-            tails: Vec::new(),
             names: Names::default(),
             waiting_since: None,
-            dead: false,
+            life: Life::Lives,
             finished: false,
             told_bad: false,
-            pass: PassState::new(),
+            told_short: false,
+            first: 0,
+            pass: PassState::default(),
         })
     }
 
-    /// Begins a pass: reads the header. `Err`: why the file is no ring (yet).
+    /// Begins a pass, after `identify`. `Err`: why the file is no ring.
     pub fn begin(&mut self, c: &Context) -> Result<(), &'static str> {
-        self.pass = PassState::new();
         let mut bytes = [0u8; size_of::<Header>()];
-        let file = self.file.as_ref().ok_or("it is not open")?;
-        file.read_exact_at(&mut bytes, 0)
-            .map_err(|_| "it has no whole header")?;
-        let view = read::HeaderView::new(&bytes).ok_or("it has no header of this version")?;
-        if (view.pid(), view.pid_start_ticks(), view.uid())
-            != (self.pid, self.start_ticks, self.uid)
-        {
-            return Err("its header names another process or user than its path");
-        }
-        if self.facts.is_none() {
-            let process = format!("{}.{}", self.pid, self.start_ticks);
-            self.facts = Some(Facts {
-                clock: view.clock(),
-                anchor_ticks: view.anchor_ticks(),
-                anchor_monotonic_ns: view.anchor_monotonic_ns(),
-                claims: claims(&view, self.uid, &process),
-                program: view.program().to_vec(),
-            });
-        }
+        let view = self.header(&mut bytes)?;
         let facts = self.facts.as_ref().ok_or("it has no header")?;
         facts.scale(&c.now).ok_or("its clock is unknown")?;
-        self.pass.segments = (view.segments() as usize).min(SEGMENTS_MAX);
+        let claimed_segments = view.segments() as usize;
+        let length = self.file.as_ref().and_then(|f| f.metadata().ok());
+        let length = length.map_or(0, |m| m.len());
+        let there = length.saturating_sub(segment_at(0) as u64) / SEGMENT_SIZE as u64;
+        let segments = claimed_segments.min(there as usize).min(SEGMENTS_MAX);
+        if segments < claimed_segments {
+            self.bad(c, "it has fewer segments than its header says");
+        }
+        // Segments that are ended lie first, and are not looked at again.
+        let ended = (self.cursor.ended as usize).min(segments);
+        let linear = ended > 0 || self.life == Life::Ended || self.first >= segments;
+        self.pass = PassState {
+            segments,
+            first: if linear { ended } else { self.first },
+            wanted: segments - ended,
+            done: 0,
+            scan_budget: SCAN_BYTES_MAX,
+        };
         for (now, seen, counter) in [
             (
                 view.lost_operations(),
@@ -209,20 +205,27 @@ impl Ring {
         if !self.cursor.started && !self.emit_start(c, batch) {
             return Flow::Full;
         }
-        while self.pass.segment < self.pass.segments {
-            let index = self.pass.segment;
-            if self.cursor.segments.len() <= index {
-                self.cursor.segments.push(SegmentCursor::default());
-                self.tails.push(0);
+        while self.pass.done < self.pass.wanted {
+            let index = (self.pass.first + self.pass.done) % self.pass.segments;
+            let flow = match c.steps {
+                0 => Flow::Later,
+                _ => self.read_segment(index, &scale, c, batch),
+            };
+            if flow == Flow::Later {
+                self.first = index;
             }
-            self.tails.resize(self.cursor.segments.len(), u64::MAX);
-            match self.read_segment(index, &scale, c, batch) {
-                Flow::Done => self.pass.segment += 1,
-                other => return other,
+            if flow != Flow::Done {
+                return flow;
             }
+            if self.life == Life::Ended {
+                self.cursor.end_segment(index);
+                self.dirty = true;
+            }
+            self.pass.done += 1;
         }
+        self.first = 0;
         self.waiting_since = None;
-        self.finished = self.dead;
+        self.finished = self.life == Life::Ended;
         Flow::Done
     }
 
@@ -269,11 +272,9 @@ impl Ring {
         );
     }
 
-    /// The file ends before this segment does, and so before the next ones.
-    fn cut_short(&mut self, index: usize, c: &Context) -> Flow {
-        self.bad(c, "a segment lies beyond its end");
-        self.pass.segments = index + 1;
-        Flow::Done
+    /// Where in the file the segment of this cursor begins.
+    pub(super) fn segment_at(&self, place: usize) -> usize {
+        segment_at(self.cursor.segments[place].index as usize)
     }
 
     fn read_segment(
@@ -284,29 +285,45 @@ impl Ring {
         batch: &mut Batch,
     ) -> Flow {
         let at = segment_at(index) as u64;
-        let want_slots = c.slots_due || self.dead;
+        let want_slots = c.slots_due || self.life != Life::Lives;
+        c.steps = c.steps.saturating_sub(1 + want_slots as u64);
         let Some(file) = &self.file else {
-            return Flow::Done;
+            return Flow::Later;
         };
         let mut header = [0u8; size_of::<SegmentHeader>()];
+        let mut whole = true;
         if want_slots {
             c.buffers.slots.resize(SLOTS * SLOT_BYTES, 0);
-            if file
-                .read_exact_at(&mut c.buffers.slots, at + slot_at(0) as u64)
-                .is_err()
-            {
-                return self.cut_short(index, c);
-            }
+            let slots_at = at + slot_at(0) as u64;
+            whole = file.read_exact_at(&mut c.buffers.slots, slots_at).is_ok();
         }
-        if file.read_exact_at(&mut header, at).is_err() {
-            return self.cut_short(index, c);
-        }
-        let Some((_, head, folded, tail)) = read::segment_header(&header) else {
+        whole &= file.read_exact_at(&mut header, at).is_ok();
+        let Some((_, head, folded, tail)) = read::segment_header(&header).filter(|_| whole) else {
+            self.bad(c, "a segment lies beyond its end");
             return Flow::Done;
         };
-        self.tails[index] = tail;
-        self.find_position(index, head, tail, c);
-        let seen = &mut self.cursor.segments[index];
+        let place = match self.cursor.find(index) {
+            Ok(place) => place,
+            Err(_) if head == 0 && !(want_slots && any_open(&c.buffers.slots)) => {
+                return Flow::Done
+            }
+            // Its runs stay where they are until there is room, or its process has ended.
+            Err(_) if self.life != Life::Ended && !c.grow(SegmentCursor::BYTES) => {
+                return Flow::Done
+            }
+            Err(place) => {
+                let new = SegmentCursor {
+                    index: index as u32,
+                    position: tail,
+                    ..SegmentCursor::default()
+                };
+                self.cursor.segments.insert(place, new);
+                place
+            }
+        };
+        self.cursor.segments[place].tail = Some(tail);
+        self.find_position(place, head, c);
+        let seen = &mut self.cursor.segments[place];
         if folded != seen.folded {
             c.counters.folded.add(claimed(seen.folded, folded));
             seen.folded = folded;
@@ -314,23 +331,27 @@ impl Ring {
         }
         c.fill = c.fill.max((head - seen.position) as f64 / RING_RUNS as f64);
         let mut closed = [0u32; SLOTS];
-        while self.cursor.segments[index].position < head {
-            match self.read_runs(index, head, &mut closed, scale, c, batch) {
+        while self.cursor.segments[place].position < head {
+            match self.read_runs(place, head, &mut closed, scale, c, batch) {
                 Flow::Done => {}
                 other => return other,
             }
         }
+        let mut flow = Flow::Done;
         if want_slots {
-            return self.read_slots(index, &closed, scale, c, batch);
+            flow = self.read_slots(place, &closed, scale, c, batch);
         }
-        Flow::Done
+        if self.cursor.segments[place].is_blank() {
+            self.cursor.segments.remove(place);
+        }
+        flow
     }
 
     /// Settles where to read on, whatever the ring claims: between `head - RING_RUNS` and `head`.
-    fn find_position(&mut self, index: usize, head: u64, tail: u64, c: &Context) {
-        let seen = &self.cursor.segments[index];
+    fn find_position(&mut self, place: usize, head: u64, c: &Context) {
+        let before = self.cursor.segments[place].position;
         let oldest = head.saturating_sub(RING_RUNS as u64);
-        let mut position = if seen.known { seen.position } else { tail };
+        let mut position = before;
         if position > head {
             self.bad(c, "fewer runs than were read already");
             position = head;
@@ -340,10 +361,8 @@ impl Ring {
             c.counters.lost_runs.add(claimed(position, oldest));
             position = oldest;
         }
-        let seen = &mut self.cursor.segments[index];
-        if !seen.known || seen.position != position {
-            seen.known = true;
-            seen.position = position;
+        if position != before {
+            self.cursor.segments[place].position = position;
             self.dirty = true;
         }
     }
@@ -351,20 +370,20 @@ impl Ring {
     /// Reads one chunk of closed runs.
     fn read_runs(
         &mut self,
-        index: usize,
+        place: usize,
         head: u64,
         closed: &mut [u32; SLOTS],
         scale: &Scale,
         c: &mut Context,
         batch: &mut Batch,
     ) -> Flow {
-        if self.pass.runs >= PASS_RUNS_MAX {
+        if c.steps == 0 {
             return Flow::Later;
         }
-        let position = self.cursor.segments[index].position;
+        let position = self.cursor.segments[place].position;
         let until_wrap = RING_RUNS as u64 - position % RING_RUNS as u64;
         let count = (head - position).min(CHUNK_RUNS).min(until_wrap);
-        let at = (segment_at(index) + run_at(position)) as u64;
+        let at = (self.segment_at(place) + run_at(position)) as u64;
         let mut bytes = std::mem::take(&mut c.buffers.runs);
         bytes.resize(count as usize * RUN_BYTES, 0);
         let whole = self
@@ -375,7 +394,7 @@ impl Ring {
         if whole {
             let mut names_fresh = false;
             for run in bytes.chunks_exact(RUN_BYTES).filter_map(read::run) {
-                flow = self.closed_run(index, &run, &mut names_fresh, scale, c, batch);
+                flow = self.closed_run(place, &run, &mut names_fresh, scale, c, batch);
                 if flow != Flow::Done {
                     break;
                 }
@@ -386,7 +405,7 @@ impl Ring {
         } else {
             self.bad(c, "a segment lies beyond its end");
             c.counters.lost_runs.add(count);
-            self.cursor.segments[index].position += count;
+            self.cursor.segments[place].position += count;
             self.dirty = true;
         }
         c.buffers.runs = bytes;
@@ -395,7 +414,7 @@ impl Ring {
 
     fn closed_run(
         &mut self,
-        index: usize,
+        place: usize,
         run: &Run,
         names_fresh: &mut bool,
         scale: &Scale,
@@ -403,7 +422,7 @@ impl Ring {
         batch: &mut Batch,
     ) -> Flow {
         if is_sane(run) {
-            match self.cursor.segments[index].rest(run) {
+            match self.cursor.segments[place].rest(run) {
                 Ok(Some(rest)) => match self.emit(&rest, names_fresh, scale, c, batch) {
                     Flow::Done => {}
                     other => return other,
@@ -414,11 +433,11 @@ impl Ring {
         } else {
             self.bad(c, "a run makes no sense");
         }
-        let seen = &mut self.cursor.segments[index];
+        let seen = &mut self.cursor.segments[place];
         seen.position += 1;
         seen.forget(run.slot);
         (seen.last_slot, seen.last_generation) = (run.slot, run.generation);
-        self.pass.runs += 1;
+        c.steps = c.steps.saturating_sub(1);
         self.dirty = true;
         Flow::Done
     }
@@ -490,7 +509,12 @@ impl Ring {
             if *names_fresh {
                 break;
             }
-            if !self.names.scan(file, self.dead, &mut self.pass.scan_budget) {
+            let budget = self.pass.scan_budget;
+            let is_final = self.life != Life::Lives;
+            let whole = self.names.scan(file, is_final, &mut self.pass.scan_budget);
+            let read = budget - self.pass.scan_budget;
+            c.steps = c.steps.saturating_sub((read / STEP_NAMES_BYTES) as u64);
+            if !whole {
                 return Flow::Later;
             }
             *names_fresh = true;
@@ -511,20 +535,19 @@ impl Ring {
     pub fn committed(&mut self) {
         self.dirty = false;
         let Some(file) = &self.file else { return };
-        for (index, (seen, tail)) in self.cursor.segments.iter().zip(&mut self.tails).enumerate() {
-            if seen.known && *tail != u64::MAX && *tail != seen.position {
-                let at = (segment_at(index) + offset_of!(SegmentHeader, tail)) as u64;
-                if let Err(e) = file.write_all_at(&seen.position.to_ne_bytes(), at) {
-                    warn!(
-                        "tail",
-                        "ring {}/{}: {e}; the program will fold its operations",
-                        self.uid,
-                        self.name
-                    );
-                    return;
-                }
-                *tail = seen.position;
+        for seen in &mut self.cursor.segments {
+            if seen.tail.is_none_or(|tail| tail == seen.position) {
+                continue;
             }
+            let at = segment_at(seen.index as usize) + offset_of!(SegmentHeader, tail);
+            if let Err(e) = file.write_all_at(&seen.position.to_ne_bytes(), at as u64) {
+                warn!(
+                    "tail",
+                    "ring {}/{}: {e}; the program will fold its operations", self.uid, self.name
+                );
+                return;
+            }
+            seen.tail = Some(seen.position);
         }
     }
 }

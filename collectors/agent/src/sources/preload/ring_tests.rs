@@ -18,6 +18,9 @@ struct Reader {
     clock: Clock,
     /// Take the events apart.
     decode: bool,
+    /// What a pass may take.
+    steps: u64,
+    room: usize,
     /// Events of the last pass.
     shipped: u64,
 }
@@ -40,6 +43,8 @@ impl Reader {
             batch: Batch::new("n", 1, 1, 50, 1 << 20),
             clock: Clock::start(),
             decode: true,
+            steps: 1 << 20,
+            room: 1 << 20,
             shipped: 0,
         }
     }
@@ -68,8 +73,16 @@ impl Reader {
             slots_due: slots,
             ship_open: all,
             fill: 0.0,
+            steps: self.steps,
+            room: self.room,
+            short: false,
         };
-        if self.ring.begin(&c).is_err() {
+        if self
+            .ring
+            .identify()
+            .and_then(|()| self.ring.begin(&c))
+            .is_err()
+        {
             return (Flow::Done, events);
         }
         loop {
@@ -229,7 +242,7 @@ fn counts_and_bytes_are_exact_whatever_the_interleaving() {
             }
         }
         file.store(0);
-        reader.ring.dead = true;
+        reader.ring.life = Life::Ended;
         events.extend(reader.pass(false, false).1);
         assert!(reader.ring.finished);
         assert_eq!(reader.counters.bad_runs.get(), 0);
@@ -271,7 +284,7 @@ fn a_ring_of_an_ended_process_gives_all_that_it_has_even_from_a_half_written_slo
         1,
         "a living process's half-written slot is left alone"
     );
-    reader.ring.dead = true;
+    reader.ring.life = Life::Ended;
     let (_, events) = reader.pass(false, false);
     assert_eq!(
         sums(&events).values().copied().collect::<Vec<_>>(),
@@ -301,7 +314,7 @@ fn a_run_that_was_pushed_while_its_slot_still_stands_counts_once() {
                 .collect::<Vec<_>>(),
             [(1, 5)]
         );
-        reader.ring.dead = true;
+        reader.ring.life = Life::Ended;
         assert!(reader.pass(true, true).1.is_empty());
     }
 }
@@ -318,7 +331,7 @@ fn a_run_waits_for_a_name_that_is_being_written() {
     // An ended process will never write it.
     file.add_incomplete_name(b"/never");
     file.record(0, &operation(3, -1, file_id(b"/never"), 0, 0));
-    reader.ring.dead = true;
+    reader.ring.life = Life::Ended;
     let (flow, events) = reader.pass(true, true);
     assert_eq!((flow, &events[0]["file"]), (Flow::Done, &Value::Null));
 }
@@ -415,7 +428,8 @@ fn random_bytes_over_a_ring_harm_nobody() {
                 .unwrap();
         }
         reader.decode = case % 10 == 0;
-        reader.ring.dead = random.below(4) == 0;
+        reader.ring.life =
+            [Life::Ended, Life::Lives, Life::Lives, Life::Lives][random.below(4) as usize];
         let (flow, found) = reader.pass(true, random.below(2) == 0);
         refused += (flow == Flow::Done && reader.shipped == 0) as u64;
         events += reader.shipped;

@@ -1,21 +1,29 @@
 //! The open runs of a segment: what stands in its slots.
 
+use super::cursor::Shipped;
 use super::fields::is_sane;
-use super::ring::{Context, Flow, Ring, RUN_BYTES, SLOT_BYTES};
+use super::ring::{Context, Flow, Life, Ring, RUN_BYTES, SLOT_BYTES};
 use crate::clock::Scale;
 use crate::ship::batch::Batch;
 use std::os::unix::fs::FileExt;
 use tracepack::record::{Run, FLAG_FOLDED};
-use tracepack::ring::{read, run_at, segment_at, slot_at, SLOTS};
+use tracepack::ring::{read, run_at, slot_at, SLOTS};
 
 /// Tries to read a slot that is being written.
 const SLOT_TRIES: u32 = 4;
+
+/// Whether a run stands in any of these slots.
+pub(super) fn any_open(slots: &[u8]) -> bool {
+    slots
+        .chunks_exact(SLOT_BYTES)
+        .any(|slot| read::slot(slot).is_some_and(|(_, run)| run.count != 0))
+}
 
 impl Ring {
     /// Ships what is new in the copy of the slots and old enough.
     pub(super) fn read_slots(
         &mut self,
-        index: usize,
+        place: usize,
         closed: &[u32; SLOTS],
         scale: &Scale,
         c: &mut Context,
@@ -28,7 +36,7 @@ impl Ring {
             let Some((sequence, run)) = read::slot(bytes) else {
                 continue;
             };
-            let seen = &self.cursor.segments[index];
+            let seen = &self.cursor.segments[place];
             if run.count == 0 {
                 continue;
             }
@@ -40,16 +48,17 @@ impl Ring {
             if known.is_some_and(|s| s.count == run.count) && sequence & 1 == 0 {
                 continue;
             }
-            let run = if self.dead {
-                self.final_run(index, slot, sequence, run)
+            let run = if self.life != Life::Lives {
+                self.final_run(place, slot, sequence, run)
             } else if c.ship_open || scale.age_ticks(since) > window {
-                self.steady_run(index, slot, c)
+                c.steps = c.steps.saturating_sub(1);
+                self.steady_run(place, slot, c)
             } else {
                 None
             };
             let Some(run) = run else { continue };
             // Closed, and read above; or its thread is just about to begin the slot's next run.
-            let seen = &self.cursor.segments[index];
+            let seen = &self.cursor.segments[place];
             let was_closed = closed != 0 && (closed.wrapping_sub(run.generation) as i32) >= 0;
             if was_closed
                 || (seen.last_slot as usize == slot && seen.last_generation == run.generation)
@@ -58,6 +67,11 @@ impl Ring {
             }
             if run.slot as usize != slot || !is_sane(&run) {
                 self.bad(c, "an open run makes no sense");
+                continue;
+            }
+            // Its user has no room for what was shipped of one more: it is shipped when it has closed.
+            let grows = !seen.has_shipped(slot);
+            if grows && self.life != Life::Ended && !c.grow(Shipped::BYTES) {
                 continue;
             }
             match seen.rest(&run) {
@@ -71,7 +85,7 @@ impl Ring {
                     continue;
                 }
             }
-            self.cursor.segments[index].ship(&run);
+            self.cursor.segments[place].ship(&run);
             self.dirty = true;
         }
         Flow::Done
@@ -79,10 +93,10 @@ impl Ring {
 
     /// The run in a slot of a living process, if it stands still between two reads. It is the copy's run or a later state of
     /// it: a slot that meanwhile began its next run is left alone, since what closed is not read yet.
-    fn steady_run(&self, index: usize, slot: usize, c: &Context) -> Option<Run> {
+    fn steady_run(&self, place: usize, slot: usize, c: &Context) -> Option<Run> {
         let copy = &c.buffers.slots[slot * SLOT_BYTES..(slot + 1) * SLOT_BYTES];
         let (_, before) = read::slot(copy)?;
-        let at = (segment_at(index) + slot_at(slot)) as u64;
+        let at = (self.segment_at(place) + slot_at(slot)) as u64;
         let file = self.file.as_ref()?;
         let (mut first, mut second) = ([0u8; SLOT_BYTES], [0u8; SLOT_BYTES]);
         for _ in 0..SLOT_TRIES {
@@ -97,15 +111,15 @@ impl Ring {
     }
 
     /// The run in a slot of an ended process, which may have been killed while it wrote.
-    fn final_run(&self, index: usize, slot: usize, sequence: u32, run: Run) -> Option<Run> {
+    fn final_run(&self, place: usize, slot: usize, sequence: u32, run: Run) -> Option<Run> {
         if sequence & 1 == 0 {
             return Some(run);
         }
         // Killed while it replaced a run that it had pushed: parts of that one may stand here still.
-        let seen = &self.cursor.segments[index];
+        let seen = &self.cursor.segments[place];
         if seen.position > 0 && seen.last_slot as usize == slot {
             let mut bytes = [0u8; RUN_BYTES];
-            let at = (segment_at(index) + run_at(seen.position - 1)) as u64;
+            let at = (self.segment_at(place) + run_at(seen.position - 1)) as u64;
             self.file.as_ref()?.read_exact_at(&mut bytes, at).ok()?;
             let pushed = read::run(&bytes)?;
             if run.start == pushed.start {

@@ -1,0 +1,74 @@
+//! Whose a ring is, and whether more will come of it.
+
+use super::fields::claims;
+use super::ring::Ring;
+use crate::clock::{Now, Scale};
+use std::mem::size_of;
+use std::os::unix::fs::FileExt;
+use tracepack::ring::{read, Header};
+
+/// What is known of a ring's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    Lives,
+    /// Nothing more will come.
+    Ended,
+}
+
+/// What the header said when it was first read.
+pub(super) struct Facts {
+    clock: u32,
+    anchor_ticks: u64,
+    anchor_monotonic_ns: u64,
+    /// The fields that all its events share.
+    pub claims: Vec<u8>,
+    pub program: Vec<u8>,
+}
+
+impl Facts {
+    pub fn scale(&self, now: &Now) -> Option<Scale> {
+        Scale::new(self.clock, self.anchor_ticks, self.anchor_monotonic_ns, now)
+    }
+}
+
+impl Ring {
+    /// The header, as it is in the file. `Err`: why the file is no ring (yet).
+    pub(super) fn header<'a>(
+        &self,
+        bytes: &'a mut [u8; size_of::<Header>()],
+    ) -> Result<read::HeaderView<'a>, &'static str> {
+        let file = self.file.as_ref().ok_or("it is not open")?;
+        file.read_exact_at(bytes, 0)
+            .map_err(|_| "it has no whole header")?;
+        let view = read::HeaderView::new(bytes).ok_or("it has no header of this version")?;
+        if (view.pid(), view.pid_start_ticks(), view.uid())
+            != (self.pid, self.start_ticks, self.uid)
+        {
+            return Err("its header names another process or user than its path");
+        }
+        Ok(view)
+    }
+
+    /// Whether the header was read.
+    pub fn is_identified(&self) -> bool {
+        self.facts.is_some()
+    }
+
+    /// Takes from the header what never changes.
+    pub fn identify(&mut self) -> Result<(), &'static str> {
+        if self.facts.is_none() {
+            let mut bytes = [0u8; size_of::<Header>()];
+            let view = self.header(&mut bytes)?;
+            let process = format!("{}.{}", self.pid, self.start_ticks);
+            let facts = Facts {
+                clock: view.clock(),
+                anchor_ticks: view.anchor_ticks(),
+                anchor_monotonic_ns: view.anchor_monotonic_ns(),
+                claims: claims(&view, self.uid, &process),
+                program: view.program().to_vec(),
+            };
+            self.facts = Some(facts);
+        }
+        Ok(())
+    }
+}
