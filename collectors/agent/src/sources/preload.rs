@@ -9,7 +9,7 @@ mod file;
 mod identity;
 mod names;
 mod paths;
-pub(super) mod process;
+mod process;
 mod ring;
 mod slots;
 mod user;
@@ -47,6 +47,8 @@ pub struct Preload {
     dirs: UserDirs,
     counters: Arc<Counters>,
     proc: PathBuf,
+    /// The pid namespace of `proc`.
+    namespace: Option<u64>,
     window_ms: u64,
     /// Bounded by `users_max`.
     users: BTreeMap<u32, User>,
@@ -79,6 +81,7 @@ impl Preload {
                 counters.clone(),
             ),
             counters,
+            namespace: process::namespace(&proc),
             proc,
             window_ms: config.window_ms,
             users: BTreeMap::new(),
@@ -210,7 +213,7 @@ impl Preload {
             }
         }
         if !ring.is_identified() {
-            let identified = ring.identify();
+            let identified = ring.identify(&pass.now);
             self.ask_life(ring, identified.is_ok(), pass);
             if let Err(why) = identified {
                 refuse(ring, &self.counters, why);
@@ -225,7 +228,9 @@ impl Preload {
         if ring.life == Life::Ended {
             return;
         }
-        if now || self.liveness_due || pass.last || pass.settle.contains(&ring.uid) {
+        if ring.is_foreign(self.namespace) {
+            ring.judge_silence(&pass.now);
+        } else if now || self.liveness_due || pass.last || pass.settle.contains(&ring.uid) {
             match process::has_ended(&self.proc, ring.pid, ring.start_ticks) {
                 Ok(true) => ring.life = Life::Ended,
                 Ok(false) => {}
@@ -258,8 +263,13 @@ impl Preload {
                     continue;
                 }
             }
+            let foreign = user.rings[index].is_foreign(self.namespace);
             let mut c = self.context(user, turn.steps, pass);
             let ring = &mut user.rings[index];
+            if foreign && pass.settle.contains(&ring.uid) {
+                // Whether its process is the job's and has ended cannot be known: so what stands there goes before the job's end.
+                (c.ship_open, c.slots_due) = (true, true);
+            }
             let before = ring.cursor.bytes(&ring.name);
             let mut flow = Flow::Done;
             if !turn.begun {

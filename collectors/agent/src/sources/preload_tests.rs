@@ -17,6 +17,8 @@ struct Fixture {
     counters: Arc<Counters>,
     sources: Vec<Box<dyn Source>>,
     batch: Batch,
+    /// How far ahead of the present a pass happens.
+    ahead_ns: i64,
 }
 
 impl Fixture {
@@ -37,11 +39,14 @@ impl Fixture {
             counters,
             sources,
             batch: Batch::new("n", 1, 1, 3, 1 << 20),
+            ahead_ns: 0,
         }
     }
 
     fn new_pass(&self, last: bool) -> Pass {
-        Pass::new(Clock::start().now(), last)
+        let mut now = Clock::start().now();
+        now.pair.monotonic_ns += self.ahead_ns;
+        Pass::new(now, last)
     }
 
     /// A pass that settles the user, as if a job event waited. `commit` false: killed before the spool had it.
@@ -438,4 +443,36 @@ fn what_an_ended_process_left_comes_before_what_others_go_on_with() {
     f.sources[0].committed();
     assert!(!ended.path.exists());
     end(&mut child);
+}
+
+#[test]
+fn a_process_in_another_pid_namespace_is_judged_by_its_ring() {
+    let mut f = Fixture::new("foreign");
+    let own = process::namespace(Path::new("/proc")).unwrap();
+    let ours = RingFile::with_header(&f.dir, 4194304, 1, |h| h.pid_namespace = own);
+    let theirs = RingFile::with_header(&f.dir, 4194304, 2, |h| h.pid_namespace = own + 1);
+    let mut done = 0;
+    let mut operate = |f: &mut Fixture, times: u64| {
+        for _ in 0..times {
+            theirs.record(0, &write(done * done, 1));
+            done += 1;
+        }
+        counts(&f.pass(true))
+    };
+    assert_eq!(operate(&mut f, 10), (2, 10));
+    assert!(!ours.path.exists());
+    assert_eq!(operate(&mut f, 5), (0, 5));
+    f.ahead_ns = identity::SILENT_AFTER_NS + 60_000_000_000;
+    assert_eq!(operate(&mut f, 0), (0, 0));
+    assert!(theirs.path.exists());
+    // It was only paused.
+    assert_eq!(operate(&mut f, 3), (0, 3));
+    assert_eq!(operate(&mut f, 2), (0, 2));
+    f.ahead_ns += identity::REMOVE_AFTER_NS - 1_000_000_000;
+    assert_eq!(operate(&mut f, 0), (0, 0));
+    assert!(theirs.path.exists());
+    f.ahead_ns += 2_000_000_000;
+    assert_eq!(operate(&mut f, 0), (0, 0));
+    assert!(!theirs.path.exists());
+    assert_eq!(f.counters.bad_runs.get(), 0);
 }

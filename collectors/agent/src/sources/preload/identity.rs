@@ -7,10 +7,18 @@ use std::mem::size_of;
 use std::os::unix::fs::FileExt;
 use tracepack::ring::{read, Header};
 
+/// A process in another pid namespace cannot be asked after. When its ring has not changed for this long, it is taken for
+/// ended; should it change again, it is read on.
+pub const SILENT_AFTER_NS: i64 = 15 * 60 * 1_000_000_000;
+/// When its ring has not changed for this long, it is removed.
+pub const REMOVE_AFTER_NS: i64 = 24 * 3600 * 1_000_000_000;
+
 /// What is known of a ring's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     Lives,
+    /// It is in another pid namespace, and its ring has not changed for long: what stands there is taken for final.
+    Silent,
     /// Nothing more will come.
     Ended,
 }
@@ -20,6 +28,7 @@ pub(super) struct Facts {
     clock: u32,
     anchor_ticks: u64,
     anchor_monotonic_ns: u64,
+    pid_namespace: u64,
     /// The fields that all its events share.
     pub claims: Vec<u8>,
     pub program: Vec<u8>,
@@ -55,7 +64,7 @@ impl Ring {
     }
 
     /// Takes from the header what never changes.
-    pub fn identify(&mut self) -> Result<(), &'static str> {
+    pub fn identify(&mut self, now: &Now) -> Result<(), &'static str> {
         if self.facts.is_none() {
             let mut bytes = [0u8; size_of::<Header>()];
             let view = self.header(&mut bytes)?;
@@ -64,11 +73,28 @@ impl Ring {
                 clock: view.clock(),
                 anchor_ticks: view.anchor_ticks(),
                 anchor_monotonic_ns: view.anchor_monotonic_ns(),
+                pid_namespace: view.pid_namespace(),
                 claims: claims(&view, self.uid, &process),
                 program: view.program().to_vec(),
             };
             self.facts = Some(facts);
+            self.changed_ns = now.pair.monotonic_ns;
         }
         Ok(())
+    }
+
+    /// Whether its pid is a number of another namespace than `own`.
+    pub fn is_foreign(&self, own: Option<u64>) -> bool {
+        let theirs = self.facts.as_ref().map_or(0, |f| f.pid_namespace);
+        theirs != 0 && own.is_some_and(|own| own != theirs)
+    }
+
+    /// Judges the life of a process that cannot be asked after.
+    pub fn judge_silence(&mut self, now: &Now) {
+        self.life = match now.pair.monotonic_ns - self.changed_ns {
+            REMOVE_AFTER_NS.. => Life::Ended,
+            SILENT_AFTER_NS.. => Life::Silent,
+            _ => Life::Lives,
+        };
     }
 }

@@ -1,6 +1,7 @@
 //! Whether the process that made a ring file still lives.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Longest nonce in a ring file's name: names lie in the spool, too.
@@ -14,6 +15,11 @@ pub fn of_file_name(name: &str) -> Option<(u32, u64)> {
     let nonce = parts.next()?;
     let fits = (1..=NONCE_MAX).contains(&nonce.len()) && parts.next().is_none();
     fits.then_some((pid, start_ticks))
+}
+
+/// The pid namespace of whoever reads this /proc. `None`: it does not say, as in a capture.
+pub fn namespace(proc: &Path) -> Option<u64> {
+    Some(std::fs::metadata(proc.join("self/ns/pid")).ok()?.ino())
 }
 
 /// (has ended, start ticks) from /proc/PID/stat. The second field, the name, may hold spaces and parentheses.

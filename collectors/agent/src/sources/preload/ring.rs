@@ -107,6 +107,9 @@ pub struct Ring {
     /// The segment to begin with: the one at which a pass had to stop.
     first: usize,
     pass: PassState,
+    /// CLOCK_MONOTONIC when its content was last seen to differ from before, and its checksum then.
+    pub changed_ns: i64,
+    checksum: u32,
 }
 
 /// Where in the ring a pass is.
@@ -119,6 +122,7 @@ struct PassState {
     wanted: usize,
     done: usize,
     scan_budget: usize,
+    checksum: crc32fast::Hasher,
 }
 
 /// By how much a counter in the ring grew. No honest one grows as much between two looks: one forged number must not drown
@@ -148,6 +152,8 @@ impl Ring {
             told_short: false,
             first: 0,
             pass: PassState::default(),
+            changed_ns: 0,
+            checksum: 0,
         })
     }
 
@@ -174,6 +180,7 @@ impl Ring {
             wanted: segments - ended,
             done: 0,
             scan_budget: SCAN_BYTES_MAX,
+            checksum: crc32fast::Hasher::new(),
         };
         for (now, seen, counter) in [
             (
@@ -193,6 +200,7 @@ impl Ring {
                 self.dirty = true;
             }
         }
+        self.pass.checksum.update(&bytes);
         Ok(())
     }
 
@@ -213,6 +221,7 @@ impl Ring {
             };
             if flow == Flow::Later {
                 self.first = index;
+                self.changed_ns = c.now.pair.monotonic_ns;
             }
             if flow != Flow::Done {
                 return flow;
@@ -226,6 +235,12 @@ impl Ring {
         self.first = 0;
         self.waiting_since = None;
         self.finished = self.life == Life::Ended;
+        if c.slots_due || self.life != Life::Lives {
+            let checksum = self.pass.checksum.clone().finalize();
+            if std::mem::replace(&mut self.checksum, checksum) != checksum {
+                self.changed_ns = c.now.pair.monotonic_ns;
+            }
+        }
         Flow::Done
     }
 
@@ -296,12 +311,17 @@ impl Ring {
             c.buffers.slots.resize(SLOTS * SLOT_BYTES, 0);
             let slots_at = at + slot_at(0) as u64;
             whole = file.read_exact_at(&mut c.buffers.slots, slots_at).is_ok();
+            self.pass.checksum.update(&c.buffers.slots);
         }
         whole &= file.read_exact_at(&mut header, at).is_ok();
         let Some((_, head, folded, tail)) = read::segment_header(&header).filter(|_| whole) else {
             self.bad(c, "a segment lies beyond its end");
             return Flow::Done;
         };
+        // The rest of it is the agent's own.
+        self.pass
+            .checksum
+            .update(&header[..offset_of!(SegmentHeader, tail)]);
         let place = match self.cursor.find(index) {
             Ok(place) => place,
             Err(_) if head == 0 && !(want_slots && any_open(&c.buffers.slots)) => {

@@ -79,7 +79,7 @@ impl Reader {
         };
         if self
             .ring
-            .identify()
+            .identify(&c.now)
             .and_then(|()| self.ring.begin(&c))
             .is_err()
         {
