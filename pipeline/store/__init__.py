@@ -46,6 +46,7 @@ class Store(Protocol):
 
     def runs(self, job: str, columns: Sequence[str] | None = None) -> pa.Table:
         """All runs that claim `job`, in any order, `start` ones included; columns as in docs/records.md, all by default.
+        Of a large job, runs may come merged where that changes no figure of a profile and `columns` leave out what would be lost.
         Raises KeyError for a column that does not exist, and TooManyRuns where there are more than the store gives out at once."""
         ...
 

@@ -12,10 +12,14 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from anomaly.phases import find_phases
+from jobdb.profile import profile
+from jobdb.runs import COLUMNS, read_runs
 from pipeline.store import Appended, StoreError, TooManyRuns
 from pipeline.store import duckdb as store_duckdb
 from pipeline.store import marks as store_marks
 from pipeline.store.duckdb import DuckDBStore
+from tests.unit.jobdb.tables import job as a_job
 from tests.unit.pipeline.events import run_event
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -239,6 +243,46 @@ def test_a_job_with_too_many_runs_is_refused(tmp_path, monkeypatch):
     with pytest.raises(TooManyRuns, match="job 'local-1' has 4 runs, and no more than 3 are read at once"):
         store.runs("local-1")
     assert store.runs("small").num_rows == 1
+    store.close()
+
+
+def test_merging_a_large_jobs_runs_changes_no_figure(tmp_path, monkeypatch):
+    rng, start_ns = random.Random(7), 1_700_000_000 * 10**9
+    events = []
+    for seq in range(1, 20001):
+        start = start_ns + rng.choice((rng.randrange(3 * 10**9), 20 * 10**9 + rng.randrange(10**9), 4 * 10**8))
+        size = rng.choice((512, 4096))
+        events.append(
+            run_event(
+                seq, op=rng.choice(("read", "write", "stat")), start=start, end=start + rng.choice((0, *[900] * 17, 10**6, 3 * 10**8)), size=size, bytes=size,
+                process=f"{rng.randrange(2)}.1", file=f"/f{rng.randrange(2)}", file_id=None, rank=None, parent=None, errno=rng.choice((0, 0, 0, 5)),
+                flags=rng.choice((*[0] * 18, 1, 16)), slow_ns=rng.randrange(1000), busy_ns=rng.randrange(1000), offset=seq * 8192,
+            )
+        )  # fmt: skip
+    store = DuckDBStore(tmp_path / "r")
+    store.append(events)
+    whole = store.runs("local-1", COLUMNS)
+    monkeypatch.setattr(store_duckdb, "MERGE_ABOVE", 0)
+    merged = store.runs("local-1", COLUMNS)
+    assert merged.schema == whole.schema and merged.num_rows < whole.num_rows / 2
+    assert store.runs("local-1").num_rows == whole.num_rows, "offsets were asked for, so nothing may merge"
+    profiles = []
+    for table in (whole, merged):
+        runs = read_runs(table)
+        profiles.append(profile(runs, find_phases(*runs.spans()), a_job()).to_dict())
+    slowest = [figures.pop("slowest_op")["seconds"] for figures in profiles]
+    assert slowest[0] == slowest[1]
+    assert {name: value for name, value in profiles[0].items() if "peak" not in name} == {n: v for n, v in profiles[1].items() if "peak" not in n}
+    for direction in ("read", "write"):
+        assert profiles[1][f"bandwidth_peak_{direction}"] == pytest.approx(profiles[0][f"bandwidth_peak_{direction}"], rel=1e-9)
+    store.close()
+
+
+def test_sums_beyond_64_bits_merge_into_the_largest(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_duckdb, "MERGE_ABOVE", 0)
+    store = DuckDBStore(tmp_path / "r")
+    store.append([run_event(n, op="read", process="1.1", rank=0, file="/f", file_id=None, bytes=2**63 - 1) for n in (1, 2)])
+    assert store.runs("local-1", ("bytes",))["bytes"].to_pylist() == [2**63 - 1]
     store.close()
 
 

@@ -1,0 +1,35 @@
+"""The query that merges a large job's runs where no figure of its profile changes."""
+
+from collections.abc import Iterable
+
+# Runs that began and ended in one slot of the clock merge. A second has a whole number of slots, so that the highest second stays exact.
+SLOT_NS = 100_000_000
+# What runs must have alike, and how the rest of them adds up. Columns that are in neither (offset, handle) are lost.
+_ALIKE = ("node", "process", "parent", "rank", "program", "uid", "op", "file", "file_id", "size", "errno", "flags")
+_ADDED = {
+    "count": 'sum("count")',
+    "bytes": 'sum("bytes")',
+    "busy_ns": 'sum("busy_ns")',
+    "slow_ns": 'max("slow_ns")',
+    "start": 'min("start")',
+    "end": 'max("end")',
+}
+MERGED_COLUMNS = frozenset((*_ALIKE, *_ADDED))
+LARGEST = 2**63 - 1
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Column names for a SELECT."""
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def merged_runs(columns: Iterable[str]) -> str:
+    """SELECT of `columns` (of MERGED_COLUMNS) over the merged runs of the job $job.
+
+    Counts, bytes and times inside calls add up exactly; a folded run stays alone, because its mean size is its own. A merged run lasts from
+    its first run's start to its last one's end: only the course of the bandwidth inside a slot is lost.
+    """
+    alone = f'("flags" & 1 = 1 OR "start" // {SLOT_NS} <> "end" // {SLOT_NS})'
+    keys = f'{quoted(_ALIKE)}, CASE WHEN {alone} THEN "start" ELSE "start" // {SLOT_NS} END, CASE WHEN {alone} THEN "end" ELSE -1 END'
+    chosen = ", ".join(f'least({_ADDED[name]}, {LARGEST})::BIGINT AS "{name}"' if name in _ADDED else f'"{name}"' for name in columns)
+    return f"SELECT {chosen} FROM runs WHERE job = $job GROUP BY {keys}"
