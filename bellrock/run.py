@@ -159,7 +159,7 @@ def wait_settled(
             if job["settled"] and (job["end_ns"] or 0) >= finished.end_ns:
                 return answer
         except ApiError as error:
-            if error.status != 404:
+            if error.status not in (404, 503):  # not yet known; busy with another job's figures
                 raise
         except ServerFault:
             raise

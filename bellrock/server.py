@@ -121,7 +121,8 @@ class Server:
         self._closing.insert(0, ("ingest", self._ingest.stop))
         # `make build` leaves the pages there; without them the API's own default holds.
         built = paths.build_dir() / "frontend"
-        app = create_app({"FRONTEND_DIR": built} if built.is_dir() else {}, store=store, jobdb=jobdb, status=self.status)
+        settings = {"THREADS": config.http.threads} | ({"FRONTEND_DIR": built} if built.is_dir() else {})
+        app = create_app(settings, store=store, jobdb=jobdb, status=self.status)
         if "http.port" not in config.explicit:
             http_port = ports.pick_port(http_host, config.http.port, before and ports.of_url(before.url))
         elif config.http.port:

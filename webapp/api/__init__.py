@@ -26,7 +26,8 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
 
     config: FRONTEND_DIR (folder of the built pages; default webapp/frontend/dist), ALLOWED_HOSTS (names that may stand in the Host
     header besides loopback ones; default none), PEER_UID (tells from a WSGI environment whose process asks, or None; default
-    `sockets.peer_uid`, which knows waitress's connections), THREADS (that answer requests; default 8), or any of Flask's. status: tells version, started_ns and ingest for /api/v1/status.
+    `sockets.peer_uid`, which knows waitress's connections), THREADS (that answer requests; default 8), or any of Flask's. status: tells
+    version, started_ns and ingest for /api/v1/status.
     """
     app = Flask(__name__, static_folder=None)
     app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PEER_UID=sockets.peer_uid, THREADS=8, MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
