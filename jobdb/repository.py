@@ -114,7 +114,8 @@ class JobDB:
     def apply_event(self, event: dict[str, Any]) -> str:
         """Take in a job event (docs/architecture.md, "The job event file", with node and uid); returns the job's key. Durable on return.
 
-        The same event twice changes nothing, and an end may come before its start. The uid is the trusted owner: an id that
+        The same event twice changes nothing, and an end may come before its start. An end without an exit code (the agent's, for a launcher
+        that was killed) gives way to one with a code, and of several the first stands: the job has failed. The uid is the trusted owner: an id that
         another uid claimed first is another job, whose key is `job_id~uid`. The cluster does not tell jobs apart, since runs bear none.
         Raises KeyError or TypeError for an event without its fields.
         """
@@ -139,7 +140,7 @@ class JobDB:
                 )  # fmt: skip
                 session.add(launch)
             if event["event"] == "end":
-                launch.end_ns, launch.exit_code = instant_ns, event.get("exit_code")
+                _end(launch, instant_ns, event.get("exit_code"))
             else:
                 launch.start_ns = instant_ns
             session.flush()
@@ -227,17 +228,26 @@ def _free_key(session: Session, job_id: str, uid: int) -> str:
     return f"{base}~{uid}~{secrets.token_hex(8)}"
 
 
+def _end(launch: LaunchRow, instant_ns: int, exit_code: int | None) -> None:
+    if exit_code is not None:
+        launch.end_ns, launch.exit_code = instant_ns, exit_code
+    elif launch.end_ns is None:
+        launch.end_ns = instant_ns
+    elif launch.exit_code is None:
+        launch.end_ns = min(launch.end_ns, instant_ns)
+
+
 def _sum_up(job: JobRow, launches: list[LaunchRow]) -> None:
     launches = sorted(launches, key=lambda launch: (_begin_ns(launch), launch.launch, launch.node))
     first = launches[0]
     job.cluster, job.user, job.program, job.command = first.cluster, first.user, first.program, first.command
     job.start_ns = _begin_ns(first)
-    codes = [launch.exit_code for launch in launches if launch.exit_code is not None]
-    job.exit_code = next((code for code in codes if code != 0), 0 if codes else None)
+    codes = [launch.exit_code for launch in launches]
+    job.exit_code = next((code for code in codes if code), None if None in codes else 0)
     if any(launch.end_ns is None for launch in launches):
         job.state, job.end_ns, job.exit_code = "running", None, None
     else:
-        job.state = "failed" if job.exit_code else "completed"
+        job.state = "completed" if job.exit_code == 0 else "failed"
         job.end_ns = max(max(launch.end_ns for launch in launches), job.start_ns)
 
 
