@@ -186,6 +186,27 @@ def test_the_next_command_delivers_what_a_killed_run_left(start_server, state, t
     until(lambda: figures("j")["write_bytes"] == truth["write_bytes"] and figures("j")["read_bytes"] == truth["read_bytes"], "all bytes")
 
 
+def test_a_killed_run_does_not_run_for_ever(start_server, state, tmp_path: Path) -> None:
+    start_server()
+    argv = [sys.executable, "-m", "bellrock", "run", "--name", "j", "--", *patterns(tmp_path, "--rate", str(8 * MIB))]
+    running = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    kept = state.rings_dir / str(os.getuid())
+    until(lambda: list(kept.glob("*.running.job")), "the agent to have the job's start")
+    first = agent_pid(state.state_dir)
+    os.kill(first, signal.SIGKILL)
+    running.kill()
+    truth = json.loads(running.stdout.read())  # the program goes on
+    running.wait()
+
+    def told() -> dict:
+        return json.loads(bellrock("show", "j", "--json").stdout)
+
+    until(lambda: told()["job"]["settled"] and told()["profile"]["write_bytes"] == truth["write_bytes"], "the job's end")
+    job = told()["job"]
+    assert (job["state"], job["exit_code"]) == ("failed", None)
+    assert not list(kept.glob("*.job"))
+
+
 def test_the_demo_prints_an_object_a_job(start_server, state) -> None:
     done = bellrock("demo", "--once", "--json", "--seconds", "8", timeout_s=280)
     assert done.returncode == 0, done.stderr

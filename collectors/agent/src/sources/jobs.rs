@@ -2,32 +2,45 @@
 //!
 //! Events are listed before the rings are read and shipped after, so an `end` follows what the job's ended processes did.
 //! A file is removed once the spool has its event; after a kill in between it is shipped twice, which the server allows.
+//!
+//! A launcher that is killed leaves no `end`. So a `start` that names its process is kept, as `<name>.running.job`, until the
+//! `end` is in the spool; when the process is gone without one, the agent ends the launch itself, with no exit code. The server
+//! lets no such end replace one with a code.
 
+use super::preload::process;
 use super::user_dirs::UserDirs;
 use super::{Pass, Progress, Source};
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::event;
 use crate::ship::batch::Batch;
-use crate::{sys, warn};
+use crate::{info, sys, warn};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Longest job event file, bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 /// Job events of one user in one look.
 const FILES_MAX: usize = 4096;
+/// Launches of one user whose processes are looked after; well below `FILES_MAX`, since their files are among those.
+const RUNNING_MAX: usize = 1024;
+/// What a kept `start` is called in the end.
+const RUNNING: &str = ".running.job";
+/// How often it is asked whether launchers still live.
+const LIVENESS_EVERY: Duration = Duration::from_millis(500);
 
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum What {
     Start,
     End,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct JobEvent {
     event: What,
     job: String,
@@ -38,6 +51,35 @@ struct JobEvent {
     user: Option<String>,
     time: i64,
     exit_code: Option<i32>,
+    /// The launcher's; not shipped.
+    pid: Option<u32>,
+    pid_start_ticks: Option<u64>,
+}
+
+impl JobEvent {
+    /// The process whose end ends the launch, where a `start` names one.
+    fn launcher(&self) -> Option<(u32, u64)> {
+        match self.event {
+            What::Start => Some((self.pid?, self.pid_start_ticks?)),
+            What::End => None,
+        }
+    }
+}
+
+/// A launch that began and did not end yet: the `start`, kept in a file.
+struct Running {
+    start: JobEvent,
+    launcher: (u32, u64),
+    gone: bool,
+}
+
+/// What is in the batch.
+enum Shipped {
+    Start(JobEvent),
+    /// Of this launch.
+    End(String),
+    /// An end that the launcher did not tell; the file is the kept `start`.
+    Abandoned,
 }
 
 /// Parses a job event file. Unknown keys are dropped; a wrong type is an error.
@@ -88,8 +130,14 @@ pub struct Jobs {
     counters: Arc<Counters>,
     /// Files that are there, by user.
     waiting: BTreeMap<u32, Vec<String>>,
-    /// In the batch; removed once the spool has it.
-    shipped: Vec<(u32, String)>,
+    /// In the batch; its files are removed or kept once the spool has it.
+    shipped: Vec<(u32, String, Shipped)>,
+    /// By user and kept file; at most `RUNNING_MAX` a user. The files are what lasts: they are listed anew by the next agent.
+    running: BTreeMap<(u32, String), Running>,
+    /// Of those, whose launcher was gone before this pass's listing: an `end` of its own would be in that.
+    closing: BTreeSet<(u32, String)>,
+    liveness_seen: Option<Instant>,
+    proc: PathBuf,
 }
 
 impl Jobs {
@@ -101,6 +149,10 @@ impl Jobs {
             counters,
             waiting: BTreeMap::new(),
             shipped: Vec::new(),
+            running: BTreeMap::new(),
+            closing: BTreeSet::new(),
+            liveness_seen: None,
+            proc: config.under_root(Path::new("/proc")),
         }
     }
 
@@ -147,43 +199,211 @@ impl Jobs {
     }
 }
 
+impl Jobs {
+    /// Asks after the launchers. What cannot be asked now is asked again.
+    fn look_after(&mut self) {
+        for ((uid, name), running) in self.running.iter_mut().filter(|(_, r)| !r.gone) {
+            let (pid, start_ticks) = running.launcher;
+            match process::has_ended(&self.proc, pid, start_ticks) {
+                Ok(gone) => running.gone = gone,
+                Err(e) => warn!("launcher", "{uid}/{name}: process {pid}: {e}; asked again"),
+            }
+        }
+    }
+
+    fn count_running(&self, uid: u32) -> usize {
+        self.running.keys().filter(|(u, _)| *u == uid).count()
+    }
+
+    /// Takes in the kept files of a user, and forgets those that are not there any more.
+    fn take_kept(&mut self, uid: u32, names: Vec<String>, cut: bool) {
+        self.running
+            .retain(|(u, name), _| *u != uid || cut || names.contains(name));
+        for name in names {
+            if self.running.contains_key(&(uid, name.clone())) {
+                continue;
+            }
+            match self.load(uid, &name) {
+                Ok(start) => match start.launcher() {
+                    Some(launcher) => self.keep(uid, name, start, launcher),
+                    None => {
+                        self.refuse(uid, &name, "expected a start with pid and pid_start_ticks")
+                    }
+                },
+                Err(Refusal::Bad(why)) => self.refuse(uid, &name, &why),
+                Err(Refusal::Io(e)) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(Refusal::Io(e)) => warn!("job event", "{uid}/{name}: {e}"),
+            }
+        }
+    }
+
+    fn keep(&mut self, uid: u32, name: String, start: JobEvent, launcher: (u32, u64)) {
+        let running = Running {
+            start,
+            launcher,
+            gone: false,
+        };
+        self.running.insert((uid, name), running);
+    }
+
+    /// A `start` that the spool has: kept if its launcher can be looked after, else removed.
+    fn settle_start(&mut self, uid: u32, name: &str, start: JobEvent, has_ended: bool) {
+        let Some(launcher) = start.launcher().filter(|_| !has_ended) else {
+            return self.remove(uid, name);
+        };
+        if self.count_running(uid) >= RUNNING_MAX {
+            warn!(
+                "too many launches",
+                "{uid}/{name}: more than {RUNNING_MAX} launches run; whether this one's launcher is killed is not seen"
+            );
+            return self.remove(uid, name);
+        }
+        let kept = format!("{}{RUNNING}", name.strip_suffix(".job").unwrap_or(name));
+        let renamed = match self.dirs.dir(uid) {
+            Some(dir) => sys::rename_at(dir, name, &kept),
+            None => return,
+        };
+        match renamed {
+            Ok(()) => self.keep(uid, kept, start, launcher),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => {
+                warn!(
+                    "job event not kept",
+                    "{uid}/{name}: {e}; whether its launcher is killed is not seen"
+                );
+                self.remove(uid, name);
+            }
+        }
+    }
+
+    fn remove(&self, uid: u32, name: &str) {
+        let removed = self
+            .dirs
+            .dir(uid)
+            .map_or(Ok(()), |dir| sys::unlink_at(dir, name));
+        match removed {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                warn!(
+                    "job event not removed",
+                    "{uid}/{name}: {e}; it will be shipped again"
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads a user's events into the batch. Answers false if it is full.
+    fn read_events(&mut self, uid: u32, batch: &mut Batch) -> bool {
+        while let Some(name) = self.waiting.get_mut(&uid).and_then(Vec::pop) {
+            match self.load(uid, &name) {
+                Ok(event) => {
+                    if !batch.push("job", |out| write(out, &event, uid)) {
+                        self.waiting.entry(uid).or_default().push(name);
+                        return false;
+                    }
+                    self.counters.records.add(1);
+                    let shipped = match event.event {
+                        What::Start => Shipped::Start(event),
+                        What::End => Shipped::End(event.launch),
+                    };
+                    self.shipped.push((uid, name, shipped));
+                }
+                Err(Refusal::Bad(why)) => self.refuse(uid, &name, &why),
+                // Listed again as long as it is there.
+                Err(Refusal::Io(e)) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(Refusal::Io(e)) => {
+                    warn!("job event", "{uid}/{name}: {e}");
+                    // It may be the end of a launch whose launcher is gone.
+                    self.closing.retain(|(u, _)| *u != uid);
+                }
+            }
+        }
+        true
+    }
+
+    /// Ends a user's launches whose launchers are gone and told no end. Answers false if the batch is full.
+    fn close_abandoned(&mut self, uid: u32, now_ns: i64, batch: &mut Batch) -> bool {
+        let keys: Vec<_> = self
+            .closing
+            .iter()
+            .filter(|k| k.0 == uid)
+            .cloned()
+            .collect();
+        for key in keys {
+            let told = |launch: &String| {
+                let ends = self.shipped.iter().filter(|(u, _, _)| *u == uid);
+                ends.into_iter()
+                    .any(|(_, _, s)| matches!(s, Shipped::End(ended) if ended == launch))
+            };
+            // An end that was committed before has removed it.
+            if let Some(running) = self.running.get(&key).filter(|r| !told(&r.start.launch)) {
+                let mut end = running.start.clone();
+                end.event = What::End;
+                end.time = now_ns.max(end.time);
+                end.exit_code = None;
+                if !batch.push("job", |out| write(out, &end, uid)) {
+                    return false;
+                }
+                info!(
+                    "launch abandoned",
+                    "job {} of user {uid}: its launcher, process {}, is gone and told no end; it ends here",
+                    end.job,
+                    running.launcher.0
+                );
+                self.counters.records.add(1);
+                self.shipped.push((uid, key.1.clone(), Shipped::Abandoned));
+            }
+            self.closing.remove(&key);
+        }
+        true
+    }
+}
+
 impl Source for Jobs {
     fn tag(&self) -> u8 {
         2
     }
 
     fn begin(&mut self, pass: &mut Pass) {
-        for mut listing in self.dirs.poll(|_| pass.last) {
-            listing.names.sort_unstable_by(|a, b| b.cmp(a)); // the first in order is taken first, from the end
-            self.waiting.insert(listing.uid, listing.names);
+        let due = |t: Instant| t.elapsed() >= LIVENESS_EVERY;
+        if pass.last || self.liveness_seen.is_none_or(due) {
+            self.liveness_seen = Some(Instant::now());
+            self.look_after();
+        }
+        let gone = self.running.iter().filter(|(_, r)| r.gone);
+        let gone: BTreeSet<(u32, String)> = gone.map(|(key, _)| key.clone()).collect();
+        let mut fresh = BTreeSet::new();
+        let force = |uid| pass.last || gone.iter().any(|(u, _)| *u == uid);
+        for listing in self.dirs.poll(force) {
+            let (uid, cut) = (listing.uid, listing.cut);
+            let is_kept = |name: &String| name.ends_with(RUNNING);
+            let (kept, mut names): (Vec<_>, Vec<_>) = listing.names.into_iter().partition(is_kept);
+            names.sort_unstable_by(|a, b| b.cmp(a)); // the first in order is taken first, from the end
+            self.waiting.insert(uid, names);
+            self.take_kept(uid, kept, cut);
+            if !cut {
+                fresh.insert(uid);
+            }
         }
         self.waiting.retain(|_, names| !names.is_empty());
+        self.closing = gone;
+        self.closing.retain(|(uid, _)| fresh.contains(uid));
         pass.settle.extend(self.waiting.keys());
+        pass.settle.extend(self.closing.iter().map(|(uid, _)| uid));
     }
 
     fn read(&mut self, pass: &mut Pass, batch: &mut Batch) -> Progress {
-        let uids: Vec<u32> = self
+        let uids: BTreeSet<u32> = self
             .waiting
             .keys()
             .copied()
+            .chain(self.closing.iter().map(|(uid, _)| *uid))
             .filter(|uid| !pass.unfinished.contains(uid))
             .collect();
         for uid in uids {
-            while let Some(name) = self.waiting.get_mut(&uid).and_then(Vec::pop) {
-                match self.load(uid, &name) {
-                    Ok(event) => {
-                        if !batch.push("job", |out| write(out, &event, uid)) {
-                            self.waiting.entry(uid).or_default().push(name);
-                            return Progress::More;
-                        }
-                        self.counters.records.add(1);
-                        self.shipped.push((uid, name));
-                    }
-                    Err(Refusal::Bad(why)) => self.refuse(uid, &name, &why),
-                    // Listed again as long as it is there.
-                    Err(Refusal::Io(e)) if e.kind() == io::ErrorKind::NotFound => {}
-                    Err(Refusal::Io(e)) => warn!("job event", "{uid}/{name}: {e}"),
-                }
+            if !self.read_events(uid, batch) || !self.close_abandoned(uid, pass.now.utc_ns(), batch)
+            {
+                return Progress::More;
             }
         }
         Progress::Done
@@ -194,19 +414,34 @@ impl Source for Jobs {
     fn restore(&mut self, _all: bool, _bytes: &[u8]) {}
 
     fn committed(&mut self) {
-        for (uid, name) in std::mem::take(&mut self.shipped) {
-            match self
-                .dirs
-                .dir(uid)
-                .map_or(Ok(()), |dir| sys::unlink_at(dir, &name))
-            {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    warn!(
-                        "job event not removed",
-                        "{uid}/{name}: {e}; it will be shipped again"
-                    );
+        let shipped = std::mem::take(&mut self.shipped);
+        let of_end = |(uid, _, what): &(u32, String, Shipped)| match what {
+            Shipped::End(launch) => Some((*uid, launch.clone())),
+            _ => None,
+        };
+        let ended: BTreeSet<(u32, String)> = shipped.iter().filter_map(of_end).collect();
+        for (uid, name, what) in shipped {
+            match what {
+                Shipped::Start(start) => {
+                    let has_ended = ended.contains(&(uid, start.launch.clone()));
+                    self.settle_start(uid, &name, start, has_ended);
                 }
-                _ => {}
+                // The end's own file goes last: what a kill leaves behind is then ended by it once more.
+                Shipped::End(launch) => {
+                    let of_launch = |(key, running): (&(u32, String), &Running)| {
+                        (key.0 == uid && running.start.launch == launch).then(|| key.clone())
+                    };
+                    let kept: Vec<_> = self.running.iter().filter_map(of_launch).collect();
+                    for key in kept {
+                        self.remove(uid, &key.1);
+                        self.running.remove(&key);
+                    }
+                    self.remove(uid, &name);
+                }
+                Shipped::Abandoned => {
+                    self.remove(uid, &name);
+                    self.running.remove(&(uid, name));
+                }
             }
         }
     }

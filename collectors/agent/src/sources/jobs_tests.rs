@@ -8,6 +8,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
+use std::process::{Child, Command, Stdio};
+
 struct Fixture {
     dir: PathBuf,
     jobs: Jobs,
@@ -29,6 +31,29 @@ impl Fixture {
             jobs,
             batch: Batch::new("n", 1, 1, 2, 1 << 20),
         }
+    }
+
+    /// A new agent on what the last one left.
+    fn restart(&mut self) {
+        let config = Config {
+            rings: self.dir.parent().unwrap().into(),
+            ..Config::default()
+        };
+        self.jobs = Jobs::new(&config, Arc::new(Counters::default()));
+        self.batch = Batch::new("n", 1, 1, 2, 1 << 20);
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.dir.join(name), text).unwrap();
+    }
+
+    fn files(&self) -> Vec<String> {
+        let names = fs::read_dir(&self.dir).unwrap();
+        let mut names: Vec<String> = names
+            .map(|f| f.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
     }
 
     fn pass(&mut self, unfinished: &[u32]) -> Vec<Value> {
@@ -171,4 +196,137 @@ fn only_a_users_own_directory_counts() {
     fs::remove_dir_all(&rings).unwrap();
     let mut dirs = UserDirs::new(rings, ".job", 10, 2, counters);
     assert!(dirs.poll(|_| true).is_empty());
+}
+
+/// A launcher: it waits until it is killed.
+struct Launcher(Child);
+
+impl Launcher {
+    fn start() -> Launcher {
+        Launcher(Command::new("cat").stdin(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// The event that it leaves at its start.
+    fn event(&self) -> String {
+        let pid = self.0.id();
+        let more = format!(
+            "\"exit_code\":null,\"pid\":{pid},\"pid_start_ticks\":{}",
+            process::start_ticks(pid)
+        );
+        END.replace("\"end\"", "\"start\"")
+            .replace("\"exit_code\":3", &more)
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn kinds(events: &[Value]) -> Vec<&str> {
+    events
+        .iter()
+        .map(|e| e["event"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_launch_whose_launcher_was_killed_is_ended() {
+    let mut f = Fixture::new("killed");
+    let launcher = Launcher::start();
+    f.write("l.1-start.job", &launcher.event());
+    let began = f.pass(&[]);
+    assert_eq!(kinds(&began), ["start"]);
+    assert!(began[0].get("pid").is_none());
+    assert_eq!(f.files(), ["l.1-start.running.job"]);
+    assert!(f.pass(&[]).is_empty(), "it lives");
+    f.restart();
+    assert!(f.pass(&[]).is_empty() && f.pass(&[]).is_empty());
+    drop(launcher);
+    // What its processes did comes first.
+    assert!(f.pass(&[own_uid()]).is_empty());
+    let ended = f.pass(&[]);
+    assert_eq!(kinds(&ended), ["end"]);
+    let end = &ended[0];
+    assert!(end["exit_code"].is_null() && end["time"].as_i64() > Some(7));
+    for same in [
+        "job", "launch", "cluster", "program", "command", "user", "uid",
+    ] {
+        assert_eq!(end[same], began[0][same], "{same}");
+    }
+    assert!(f.files().is_empty() && f.pass(&[]).is_empty());
+}
+
+#[test]
+fn its_user_is_settled_before_an_abandoned_launch_ends() {
+    let mut f = Fixture::new("settled");
+    f.write("l.1-start.job", &Launcher::start().event());
+    f.pass(&[]);
+    let mut pass = Pass::new(Clock::start().now(), true);
+    f.jobs.begin(&mut pass);
+    assert!(pass.settle.contains(&own_uid()));
+}
+
+#[test]
+fn an_end_that_the_launcher_told_is_the_only_one() {
+    let mut f = Fixture::new("told");
+    let launcher = Launcher::start();
+    f.write("l.1-start.job", &launcher.event());
+    f.pass(&[]);
+    f.write("l.2-end.job", END);
+    drop(launcher);
+    let ended = f.pass(&[]);
+    assert_eq!(
+        (kinds(&ended), ended[0]["exit_code"].as_i64()),
+        (vec!["end"], Some(3))
+    );
+    assert!(f.files().is_empty() && f.pass(&[]).is_empty());
+    // Both in one look, in one batch and in two.
+    for others in 0..2 {
+        let launcher = Launcher::start();
+        for i in 0..others {
+            f.write(&format!("a{i}.job"), &END.replace("\"l\"", "\"other\""));
+        }
+        f.write("l.1-start.job", &launcher.event());
+        f.write("l.2-end.job", END);
+        drop(launcher);
+        assert_eq!(f.pass(&[]).len(), 2 + others);
+        assert!(f.files().is_empty() && f.pass(&[]).is_empty());
+    }
+}
+
+#[test]
+fn a_kill_at_any_instant_ends_an_abandoned_launch_all_the_same() {
+    let mut f = Fixture::new("instants");
+    let reads = |f: &mut Fixture| {
+        let mut pass = Pass::new(Clock::start().now(), true);
+        f.jobs.begin(&mut pass);
+        assert_eq!(f.jobs.read(&mut pass, &mut f.batch), Progress::Done);
+        let events = open_window(f.batch.finish().unwrap().payload);
+        f.restart(); // killed before it committed, or after it and before the files were touched
+        events
+    };
+    let launcher = Launcher::start();
+    f.write("l.1-start.job", &launcher.event());
+    assert_eq!(kinds(&reads(&mut f)), ["start"]);
+    assert_eq!(kinds(&f.pass(&[])), ["start"]);
+    drop(launcher);
+    f.restart();
+    assert!(f.pass(&[]).is_empty(), "the first look only finds the file");
+    assert_eq!(kinds(&reads(&mut f)), ["end"]);
+    assert!(f.pass(&[]).is_empty());
+    assert_eq!(kinds(&f.pass(&[])), ["end"]);
+    assert!(f.files().is_empty());
+}
+
+#[test]
+fn a_start_without_a_launcher_is_not_kept_nor_is_nonsense() {
+    let mut f = Fixture::new("not-kept");
+    f.write("a.job", &END.replace("\"end\"", "\"start\""));
+    f.write("b.running.job", END);
+    f.write("c.running.job", "{");
+    assert_eq!(f.pass(&[]).len(), 1);
+    assert_eq!(f.files(), ["b.running.job.bad", "c.running.job.bad"]);
 }

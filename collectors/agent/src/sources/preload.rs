@@ -9,7 +9,7 @@ mod file;
 mod identity;
 mod names;
 mod paths;
-mod process;
+pub(super) mod process;
 mod ring;
 mod slots;
 mod user;
