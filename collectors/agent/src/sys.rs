@@ -99,6 +99,17 @@ pub fn is_regular(st: &libc::stat) -> bool {
     st.st_mode & libc::S_IFMT == libc::S_IFREG
 }
 
+/// Where a file has data at `from` or after it: past holes. `None`: nowhere. A file system that knows no holes has data everywhere.
+pub fn next_data(file: &File, from: u64) -> Option<u64> {
+    // SAFETY: only moves the descriptor's position, which nobody uses.
+    let found = unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, libc::SEEK_DATA) };
+    if found >= 0 {
+        return Some(found as u64);
+    }
+    let error = io::Error::last_os_error().raw_os_error();
+    (error != Some(libc::ENXIO)).then_some(from)
+}
+
 /// Calls `each` with the name of each entry of `dir` until it answers false. Names that are no UTF-8 are passed over.
 pub fn list(dir: &OwnedFd, mut each: impl FnMut(&str) -> bool) -> io::Result<()> {
     // A description of its own: a directory's position belongs to the description, not to the descriptor.

@@ -24,7 +24,7 @@ use super::{Pass, Progress, Source};
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::ship::batch::Batch;
-use crate::warn;
+use crate::{sys, warn};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 
 /// How often it is asked whether processes still live.
 const LIVENESS_EVERY: Duration = Duration::from_millis(500);
+/// How long an agent that is to end goes on giving turns to users whose rings hold more than one turn reads.
+const LAST_LOOK_MAX: Duration = Duration::from_secs(10);
 /// Ring files that are kept open between passes.
 const OPEN_FILES_MAX: usize = 512;
 /// How a user's turn ended.
@@ -60,6 +62,7 @@ pub struct Preload {
     serial: u64,
     /// Users whose turns in this pass are to come; `None`: it has not begun.
     queue: Option<VecDeque<u32>>,
+    began: Instant,
     slots_due: bool,
     liveness_due: bool,
     slots_seen: Option<Instant>,
@@ -90,6 +93,7 @@ impl Preload {
             cursors_bytes: 0,
             serial: 0,
             queue: None,
+            began: Instant::now(),
             slots_due: false,
             liveness_due: false,
             slots_seen: None,
@@ -146,6 +150,10 @@ impl Preload {
         pass.unfinished.extend(cut.map(|(uid, _)| *uid));
         // An older listing may lack a ring that is there by now.
         pass.unfinished.extend(unlisted);
+    }
+
+    fn is_late(&self) -> bool {
+        self.began.elapsed() > LAST_LOOK_MAX
     }
 
     /// Begins the turns of a pass.
@@ -327,6 +335,7 @@ impl Source for Preload {
 
     fn begin(&mut self, pass: &mut Pass) {
         self.queue = None;
+        self.began = Instant::now();
         self.slots_due = is_due(
             &mut self.slots_seen,
             Duration::from_millis(self.window_ms / 2),
@@ -350,7 +359,8 @@ impl Source for Preload {
                     queue.push_front(uid);
                     progress = Progress::More;
                 }
-                TurnEnd::Spent if pass.last => {
+                // With `--once` all is read, however long it takes.
+                TurnEnd::Spent if pass.last && !(sys::stop_asked() && self.is_late()) => {
                     queue.push_back(uid);
                     user.turn.iter_mut().for_each(|t| t.steps = TURN_STEPS_MAX);
                 }

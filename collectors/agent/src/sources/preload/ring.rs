@@ -15,7 +15,7 @@ use crate::clock::{Now, Scale};
 use crate::counters::Counters;
 use crate::event;
 use crate::ship::batch::Batch;
-use crate::warn;
+use crate::{sys, warn};
 use std::fs::File;
 use std::mem::{offset_of, size_of};
 use std::os::unix::fs::FileExt;
@@ -215,6 +215,15 @@ impl Ring {
         }
         while self.pass.done < self.pass.wanted {
             let index = (self.pass.first + self.pass.done) % self.pass.segments;
+            let holes = self.holes(index);
+            if holes > 0 {
+                if self.life == Life::Ended {
+                    self.cursor.end_segment(index + holes - 1);
+                    self.dirty = true;
+                }
+                self.pass.done += holes;
+                continue;
+            }
             let flow = match c.steps {
                 0 => Flow::Later,
                 _ => self.read_segment(index, &scale, c, batch),
@@ -285,6 +294,17 @@ impl Ring {
             "bad ring",
             "ring {}/{}: {what}; it is damaged or forged", self.uid, self.name
         );
+    }
+
+    /// How many segments from here on have never been written, up to the last one: a header may claim many over nothing.
+    fn holes(&self, index: usize) -> usize {
+        let rest = self.pass.segments - index;
+        let from = segment_at(index) as u64;
+        self.file.as_ref().map_or(0, |file| {
+            sys::next_data(file, from).map_or(rest, |data| {
+                rest.min((data.saturating_sub(from) / SEGMENT_SIZE as u64) as usize)
+            })
+        })
     }
 
     /// Where in the file the segment of this cursor begins.
