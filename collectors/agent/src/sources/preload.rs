@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 
 /// How often it is asked whether processes still live.
 const LIVENESS_EVERY: Duration = Duration::from_millis(500);
+/// How often it is asked which processes live in other pid namespaces, if any rings come from there.
+const NAMESPACES_EVERY: Duration = Duration::from_secs(5);
 /// How long an agent that is to end goes on giving turns to users whose rings hold more than one turn reads.
 const LAST_LOOK_MAX: Duration = Duration::from_secs(10);
 /// Ring files that are kept open between passes.
@@ -67,6 +69,7 @@ pub struct Preload {
     liveness_due: bool,
     slots_seen: Option<Instant>,
     liveness_seen: Option<Instant>,
+    namespaces_seen: Option<Instant>,
     paths: PathCache,
     buffers: Buffers,
 }
@@ -98,6 +101,7 @@ impl Preload {
             liveness_due: false,
             slots_seen: None,
             liveness_seen: None,
+            namespaces_seen: None,
             paths: PathCache::new(),
             buffers: Buffers::default(),
         }
@@ -152,6 +156,15 @@ impl Preload {
         pass.unfinished.extend(unlisted);
     }
 
+    /// The processes in other pid namespaces, if it is time to look for them, a ring is from there, and they can be seen.
+    fn in_other_namespaces(&mut self, users: &BTreeMap<u32, User>) -> Option<HashSet<(u64, u32)>> {
+        let mut rings = users.values().flat_map(|user| &user.rings);
+        let own = self.namespace?;
+        let wanted = rings.any(|r| r.is_foreign(Some(own)) && r.life != Life::Ended);
+        (wanted && is_due(&mut self.namespaces_seen, NAMESPACES_EVERY))
+            .then(|| process::in_other_namespaces(&self.proc, own))?
+    }
+
     fn is_late(&self) -> bool {
         self.began.elapsed() > LAST_LOOK_MAX
     }
@@ -162,10 +175,17 @@ impl Preload {
         self.list(pass);
         let mut users = std::mem::take(&mut self.users);
         self.cursors_bytes = 0;
+        let others = self.in_other_namespaces(&users);
         for user in users.values_mut() {
             // Asked before anything is read: what is read of an ended process is then all that there is.
             for ring in user.rings.iter_mut().filter(|r| r.is_identified()) {
                 self.ask_life(ring, false, pass);
+                // Its process was there before these were looked for.
+                let has_ended =
+                    |others: &HashSet<_>| !others.contains(&(ring.pid_namespace(), ring.pid));
+                if ring.is_foreign(self.namespace) && others.as_ref().is_some_and(has_ended) {
+                    ring.life = Life::Ended;
+                }
             }
             user.begin_turn();
             user.cursor_bytes = user.rings.iter().map(|r| r.cursor.bytes(&r.name)).sum();

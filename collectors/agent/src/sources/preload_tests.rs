@@ -2,11 +2,12 @@ use super::ring::FILE_BYTES_MAX;
 use super::*;
 use crate::clock::Clock;
 use crate::ship::batch::open_window;
-use crate::sources::{cursors, restore};
 use crate::testing::{own_uid, temp_dir, RingFile};
 use serde_json::Value;
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 use tracepack::record::Operation;
 
@@ -14,7 +15,7 @@ struct Fixture {
     config: Config,
     dir: PathBuf,
     counters: Arc<Counters>,
-    sources: Vec<Box<dyn Source>>,
+    source: Preload,
     batch: Batch,
     /// How far ahead of the present a pass happens.
     ahead_ns: i64,
@@ -31,12 +32,12 @@ impl Fixture {
             ..Config::default()
         };
         let counters = Arc::new(Counters::default());
-        let sources: Vec<Box<dyn Source>> = vec![Box::new(Preload::new(&config, counters.clone()))];
+        let source = Preload::new(&config, counters.clone());
         Fixture {
             config,
             dir,
             counters,
-            sources,
+            source,
             batch: Batch::new("n", 1, 1, 3, 1 << 20),
             ahead_ns: 0,
         }
@@ -51,18 +52,18 @@ impl Fixture {
     /// A pass that settles the user, as if a job event waited. `commit` false: killed before the spool had it.
     fn pass(&mut self, commit: bool) -> Vec<Value> {
         let mut pass = self.new_pass(false);
-        self.sources[0].begin(&mut pass);
+        self.source.begin(&mut pass);
         pass.settle.insert(own_uid());
         let mut found = Vec::new();
         loop {
-            let progress = self.sources[0].read(&mut pass, &mut self.batch);
+            let progress = self.source.read(&mut pass, &mut self.batch);
             let window = self.batch.finish().unwrap();
             if window.events > 0 {
                 found.extend(open_window(window.payload));
             }
             self.batch.restart(1).unwrap();
             if commit {
-                self.sources[0].committed();
+                self.source.committed();
             }
             if progress == Progress::Done {
                 return found;
@@ -73,13 +74,13 @@ impl Fixture {
     /// Another agent, from these cursors.
     fn restart(&mut self, saved: &[u8]) {
         self.counters = Arc::new(Counters::default());
-        self.sources = vec![Box::new(Preload::new(&self.config, self.counters.clone()))];
-        restore(&mut self.sources, true, saved);
+        self.source = Preload::new(&self.config, self.counters.clone());
+        self.source.restore(true, saved);
     }
 
     fn saved(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        cursors(&self.sources, true, &mut out);
+        self.source.cursors(true, &mut out);
         out
     }
 }
@@ -137,7 +138,7 @@ fn a_ring_is_read_while_its_process_lives_and_removed_after() {
     assert_eq!(counts(&f.pass(true)), (0, 10 - closed));
     assert!(!ring.path.exists());
     assert!(f.pass(true).is_empty());
-    assert_eq!(f.sources[0].open_files(), 0);
+    assert_eq!(f.source.open_files(), 0);
     assert_eq!(f.counters.bad_runs.get() + f.counters.bad_rings.get(), 0);
 }
 
@@ -245,11 +246,11 @@ fn more_rings_than_the_bound_leave_the_user_unfinished() {
         ring.record(0, &write(0, 1));
     }
     let mut pass = Pass::new(Clock::start().now(), true);
-    f.sources[0].begin(&mut pass);
+    f.source.begin(&mut pass);
     let mut batch = Batch::new("n", 1, 1, 1000, 1 << 20);
-    assert_eq!(f.sources[0].read(&mut pass, &mut batch), Progress::Done);
+    assert_eq!(f.source.read(&mut pass, &mut batch), Progress::Done);
     assert!(pass.unfinished.contains(&own_uid()));
-    f.sources[0].committed();
+    f.source.committed();
     let (starts, operations) = counts(&f.pass(true));
     assert_eq!((starts, operations), (5, 5));
     assert_eq!(fs::read_dir(&f.dir).unwrap().count(), 0);
@@ -262,9 +263,9 @@ fn a_user_who_was_not_listed_is_not_settled() {
     let mut batch = Batch::new("n", 1, 1, 1000, 1 << 20);
     let mut unfinished = |f: &mut Fixture, uid: u32| {
         let mut pass = Pass::new(Clock::start().now(), false);
-        f.sources[0].begin(&mut pass);
+        f.source.begin(&mut pass);
         pass.settle.insert(uid);
-        assert_eq!(f.sources[0].read(&mut pass, &mut batch), Progress::Done);
+        assert_eq!(f.source.read(&mut pass, &mut batch), Progress::Done);
         pass.unfinished.contains(&uid)
     };
     assert!(!unfinished(&mut f, own_uid()));
@@ -303,11 +304,11 @@ fn segments_without_runs_take_no_room_in_the_spool() {
     f.pass(true);
     // Nor in a pass.
     let mut pass = f.new_pass(false);
-    f.sources[0].begin(&mut pass);
+    f.source.begin(&mut pass);
     let mut batch = Batch::new("n", 1, 1, 1000, 1 << 20);
-    assert_eq!(f.sources[0].read(&mut pass, &mut batch), Progress::Done);
+    assert_eq!(f.source.read(&mut pass, &mut batch), Progress::Done);
     assert!(!pass.more);
-    f.sources[0].committed();
+    f.source.committed();
     assert!(f.saved().len() < 80 * 100, "{} bytes", f.saved().len());
     rings[3].set_head(1000, 1);
     f.pass(true);
@@ -408,10 +409,10 @@ fn a_user_gets_a_part_of_a_pass_and_every_ring_its_turn() {
     let mut bad = 0;
     for round in 0..4 {
         let mut pass = f.new_pass(false);
-        f.sources[0].begin(&mut pass);
+        f.source.begin(&mut pass);
         pass.settle.insert(own_uid());
-        assert_eq!(f.sources[0].read(&mut pass, &mut batch), Progress::Done);
-        f.sources[0].committed();
+        assert_eq!(f.source.read(&mut pass, &mut batch), Progress::Done);
+        f.source.committed();
         let steps = f.counters.bad_runs.get() - bad;
         assert!(steps <= TURN_STEPS_MAX, "{steps} runs in one pass");
         bad += steps;
@@ -424,8 +425,8 @@ fn a_user_gets_a_part_of_a_pass_and_every_ring_its_turn() {
     // The last pass goes on until all is read.
     rings.iter().for_each(|r| heads(r, 2000));
     let mut pass = f.new_pass(true);
-    f.sources[0].begin(&mut pass);
-    assert_eq!(f.sources[0].read(&mut pass, &mut batch), Progress::Done);
+    f.source.begin(&mut pass);
+    assert_eq!(f.source.read(&mut pass, &mut batch), Progress::Done);
     assert_eq!(f.counters.bad_runs.get(), 480_000);
     end(&mut child);
 }
@@ -442,11 +443,11 @@ fn what_an_ended_process_left_comes_before_what_others_go_on_with() {
     (0..100).for_each(|index| busy.set_head(index, 1000));
     let mut batch = Batch::new("n", 1, 1, 1000, 1 << 20);
     let mut pass = f.new_pass(false);
-    f.sources[0].begin(&mut pass);
+    f.source.begin(&mut pass);
     pass.settle.insert(own_uid());
-    assert_eq!(f.sources[0].read(&mut pass, &mut batch), Progress::Done);
+    assert_eq!(f.source.read(&mut pass, &mut batch), Progress::Done);
     assert!(pass.more && !pass.unfinished.contains(&own_uid()));
-    f.sources[0].committed();
+    f.source.committed();
     assert!(!ended.path.exists());
     end(&mut child);
 }
@@ -455,6 +456,7 @@ fn what_an_ended_process_left_comes_before_what_others_go_on_with() {
 fn a_process_in_another_pid_namespace_is_judged_by_its_ring() {
     let mut f = Fixture::new("foreign");
     let own = process::namespace(Path::new("/proc")).unwrap();
+    f.source.namespaces_seen = Some(Instant::now()); // as if they could not be seen
     let ours = RingFile::with_header(&f.dir, 4194304, 1, |h| h.pid_namespace = own);
     let theirs = RingFile::with_header(&f.dir, 4194304, 2, |h| h.pid_namespace = own + 1);
     let mut done = 0;
@@ -481,4 +483,48 @@ fn a_process_in_another_pid_namespace_is_judged_by_its_ring() {
     assert_eq!(operate(&mut f, 0), (0, 0));
     assert!(!theirs.path.exists());
     assert_eq!(f.counters.bad_runs.get(), 0);
+}
+
+#[test]
+fn a_process_in_another_pid_namespace_has_ended_when_none_has_its_number_there() {
+    let mut f = Fixture::new("container");
+    let child = Command::new("unshare")
+        .args(["--pid", "--fork", "--kill-child", "cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else { return };
+    let mut input = child.stdin.take().unwrap();
+    let mut echo = [0];
+    if input.write_all(b"x").is_err() || child.stdout.take().unwrap().read_exact(&mut echo).is_err()
+    {
+        child.wait().unwrap();
+        return; // only root can make namespaces
+    }
+    let own = process::namespace(Path::new("/proc")).unwrap();
+    let is_child = |pid: &String| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.contains(&format!(") S {} ", child.id()))
+    };
+    let mut inside = String::new();
+    while inside.is_empty() {
+        let pids = fs::read_dir("/proc").unwrap();
+        let names = pids.map(|e| e.unwrap().file_name().into_string().unwrap());
+        inside = names.into_iter().find(is_child).unwrap_or_default();
+    }
+    let theirs = fs::metadata(format!("/proc/{inside}/ns/pid"))
+        .unwrap()
+        .ino();
+    if process::in_other_namespaces(Path::new("/proc"), own).is_none() {
+        end(&mut child);
+        return; // we are in a container ourselves
+    }
+    let there = RingFile::with_header(&f.dir, 1, 5, |h| h.pid_namespace = theirs);
+    let gone = RingFile::with_header(&f.dir, 2, 5, |h| h.pid_namespace = theirs);
+    f.pass(true);
+    assert!(there.path.exists() && gone.path.exists(), "not asked yet");
+    f.pass(true);
+    assert!(there.path.exists() && !gone.path.exists());
+    drop(input);
+    child.wait().unwrap();
 }

@@ -7,7 +7,7 @@ use std::mem::size_of;
 use std::os::unix::fs::FileExt;
 use tracepack::ring::{read, Header};
 
-/// A process in another pid namespace cannot be asked after. When its ring has not changed for this long, it is taken for
+/// A process in another pid namespace can often not be asked after. When its ring has not changed for this long, it is taken for
 /// ended; should it change again, it is read on.
 pub const SILENT_AFTER_NS: i64 = 15 * 60 * 1_000_000_000;
 /// When its ring has not changed for this long, it is removed.
@@ -83,9 +83,14 @@ impl Ring {
         Ok(())
     }
 
+    /// 0: not known.
+    pub fn pid_namespace(&self) -> u64 {
+        self.facts.as_ref().map_or(0, |f| f.pid_namespace)
+    }
+
     /// Whether its pid is a number of another namespace than `own`.
     pub fn is_foreign(&self, own: Option<u64>) -> bool {
-        let theirs = self.facts.as_ref().map_or(0, |f| f.pid_namespace);
+        let theirs = self.pid_namespace();
         theirs != 0 && own.is_some_and(|own| own != theirs)
     }
 

@@ -1,11 +1,15 @@
 //! Whether the process that made a ring file still lives.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Longest nonce in a ring file's name: names lie in the spool, too.
 const NONCE_MAX: usize = 32;
+
+/// The machine's first pid namespace, which sees all others: the kernel's PROC_PID_INIT_INO.
+const FIRST_NAMESPACE: u64 = 0xefff_fffc;
 
 /// (pid, start ticks) of `<pid>-<start ticks>-<nonce>.ring`.
 pub fn of_file_name(name: &str) -> Option<(u32, u64)> {
@@ -41,11 +45,54 @@ pub fn has_ended(proc: &Path, pid: u32, start_ticks: u64) -> io::Result<bool> {
         Ok(text) => {
             Ok(parse_stat(&text).is_some_and(|(ended, ticks)| ended || ticks != start_ticks))
         }
-        Err(e) if e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(libc::ESRCH) => {
-            Ok(true)
-        }
+        Err(e) if is_gone(&e) => Ok(true),
         Err(e) => Err(e),
     }
+}
+
+/// (namespace, pid there) of every process in a pid namespace other than `own`. `None`: not all can be seen from here, which
+/// only the machine's first namespace and somebody who may look at every process can.
+pub fn in_other_namespaces(proc: &Path, own: u64) -> Option<HashSet<(u64, u32)>> {
+    let mut found = HashSet::new();
+    if own != FIRST_NAMESPACE {
+        return None;
+    }
+    for entry in std::fs::read_dir(proc).ok()? {
+        let path = entry.ok()?.path();
+        let is_process = path.file_name()?.to_str()?.parse::<u32>().is_ok();
+        if !is_process {
+            continue;
+        }
+        let namespace = std::fs::metadata(path.join("ns/pid")).map(|m| m.ino());
+        if namespace.as_ref().is_ok_and(|n| *n == own) {
+            continue;
+        }
+        let status = match std::fs::read(path.join("status")) {
+            Err(e) if is_gone(&e) => continue,
+            status => status.ok()?,
+        };
+        let (depth, pid) = innermost_pid(&status)?;
+        match namespace {
+            Ok(namespace) => {
+                found.insert((namespace, pid));
+            }
+            Err(e) if is_gone(&e) || depth == 1 => {}
+            Err(_) => return None,
+        }
+    }
+    Some(found)
+}
+
+/// In how many namespaces a process has a pid, and which in its own: line `NSpid` of /proc/PID/status.
+fn innermost_pid(status: &[u8]) -> Option<(usize, u32)> {
+    let mut lines = status.split(|&b| b == b'\n');
+    let line = lines.find_map(|l| l.strip_prefix(b"NSpid:"))?;
+    let pids = std::str::from_utf8(line).ok()?.split_whitespace();
+    Some((pids.clone().count(), pids.last()?.parse().ok()?))
+}
+
+fn is_gone(e: &io::Error) -> bool {
+    e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(libc::ESRCH)
 }
 
 #[cfg(test)]
@@ -73,6 +120,14 @@ mod tests {
         ] {
             assert_eq!(of_file_name(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn the_innermost_pid_is_the_last() {
+        let status = b"Name:\tNSpid: 5\nPid:\t70\nNSpid:\t70\t12\t4\nThreads:\t1\n";
+        assert_eq!(innermost_pid(status), Some((3, 4)));
+        assert_eq!(innermost_pid(b"Name:\tx\n"), None);
+        assert_eq!(innermost_pid(b"NSpid:\tx\n"), None);
     }
 
     #[test]
