@@ -25,7 +25,7 @@ class Runs:
     """Runs of one job, the `start` notices of processes left out; every array below has one element a run.
 
     op: number in `op_names`. process: number in `process_keys`. file: number in `paths`, or -1 where unknown.
-    start_ns ≤ end_ns, ns since the epoch. count, bytes, size (bytes of one operation), busy_ns, slow_ns (slowest operation): ≥ 0.
+    start_ns ≤ end_ns, ns since the epoch. shown_end_ns: see `shown_ends`. count, bytes, size (bytes of one operation), busy_ns, slow_ns (slowest operation): ≥ 0.
     failed: the calls did not succeed; they count as errors and nowhere else. folded: sums are exact, `size` is the largest.
     directory: the operation was on a directory.
 
@@ -39,6 +39,7 @@ class Runs:
     file: np.ndarray
     start_ns: np.ndarray
     end_ns: np.ndarray
+    shown_end_ns: np.ndarray
     count: np.ndarray
     bytes: np.ndarray
     size: np.ndarray
@@ -99,18 +100,22 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
         table, op, process, start_all_ns = table.filter(pa.array(is_run)), op[is_run], process[is_run], start_all_ns[is_run]
     file, paths, file_ids = _files(table)
     flags = integers(table["flags"])
+    end_ns, count = np.clip(integers(table["end"]), start_all_ns, LATEST_NS), _summable(integers(table["count"]))
+    failed = integers(table["errno"], least=None) != 0
+    stream = ((process.astype(np.int64) * max(len(op_names), 1) + op) * (len(paths) + 1) + file) * 2 + failed
     return Runs(
         op=op.astype(np.int16),
         process=process.astype(np.int32),
         file=file.astype(np.int32),
         start_ns=start_all_ns,
-        end_ns=np.clip(integers(table["end"]), start_all_ns, LATEST_NS),
-        count=_summable(integers(table["count"])),
+        end_ns=end_ns,
+        shown_end_ns=shown_ends(stream, start_all_ns, end_ns, count),
+        count=count,
         bytes=_summable(integers(table["bytes"])),
         size=integers(table["size"]),
         busy_ns=_summable(integers(table["busy_ns"])),
         slow_ns=integers(table["slow_ns"]),
-        failed=integers(table["errno"], least=None) != 0,
+        failed=failed,
         folded=(flags & FLAG_FOLDED) != 0,
         directory=(flags & FLAG_DIRECTORY) != 0,
         op_names=op_names,
@@ -122,6 +127,23 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
         file_ids=file_ids,
         nodes=nodes,
     )
+
+
+def shown_ends(stream: np.ndarray, start_ns: np.ndarray, end_ns: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Until when each run is drawn: to the start of the next one of its stream (same process, operation, file and outcome) where that goes on in
+    this one's rhythm, else to its own end.
+
+    The first pass closes a run when its window is over. The pause between its last call and the next run's first is then no other than
+    those between its calls, and a chart with a dip there would show the window, not the program.
+    """
+    order = np.lexsort((start_ns, stream))
+    this, following = order[:-1], order[1:]
+    gap_ns = start_ns[following] - end_ns[this]
+    rhythm_ns = (end_ns[this] - start_ns[this]) / np.maximum(count[this] - 1, 1)
+    goes_on = (stream[this] == stream[following]) & (count[this] > 1) & (gap_ns > 0) & (gap_ns <= 1.5 * rhythm_ns)
+    shown = end_ns.copy()
+    shown[this[goes_on]] = start_ns[following[goes_on]]
+    return shown
 
 
 def integers(column: pa.ChunkedArray, least: int | None = 0) -> np.ndarray:

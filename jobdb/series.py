@@ -56,7 +56,7 @@ def choose_step_ns(from_ns: int, to_ns: int, points: int) -> int:
 
 
 def series(runs: Runs, from_ns: int, to_ns: int, points: int = 600, chosen: np.ndarray | None = None) -> Series:
-    """Rates of a job between two instants (ns), a run's bytes and operations spread evenly over its time.
+    """Rates of a job between two instants (ns), a run's bytes and operations spread evenly over its time, as `runs.shown_ends` has it.
 
     points: at most as many bins, 1 to `MAX_POINTS`. chosen: mask of the runs that count (default: all). The edges are widened to the step.
     Raises ValueError as `choose_step_ns`.
@@ -64,13 +64,13 @@ def series(runs: Runs, from_ns: int, to_ns: int, points: int = 600, chosen: np.n
     step_ns = choose_step_ns(from_ns, to_ns, points)
     first = from_ns // step_ns
     edges = (first + np.arange(-(-to_ns // step_ns) - first + 1)) * step_ns
-    touched = (runs.start_ns < edges[-1]) & (runs.end_ns >= edges[0])
+    touched = (runs.start_ns < edges[-1]) & (runs.shown_end_ns >= edges[0])
     if chosen is not None:
         touched &= chosen
 
     def rate(weight: np.ndarray, *ops: str) -> np.ndarray:
         which = np.flatnonzero(touched & runs.mask(*ops))
-        return spread(runs.start_ns[which], runs.end_ns[which], weight[which], edges, step_ns) / (step_ns / 1e9)
+        return spread(runs.start_ns[which], runs.shown_end_ns[which], weight[which], edges, step_ns) / (step_ns / 1e9)
 
     return Series(
         from_ns=int(edges[0]),

@@ -121,6 +121,19 @@ def spread(rows, edges, key="bytes"):
     return out
 
 
+def drawn(rows):
+    """The rows with the ends that a chart shows: up to the next one of their stream where that goes on in their rhythm."""
+    out = []
+    in_order = sorted(rows, key=lambda row: row["start"])
+    for number, row in enumerate(in_order):
+        stream = (row["p"], row["op"], row["f"])
+        following = next((r for r in in_order[number + 1 :] if (r["p"], r["op"], r["f"]) == stream), row)
+        gap, length = following["start"] - row["end"], row["end"] - row["start"]
+        goes_on = row["count"] > 1 and gap > 0 and gap <= Fraction(3 * length, 2 * (row["count"] - 1))
+        out.append(row | {"end": following["start"] if goes_on else row["end"]})
+    return out
+
+
 def peak(rows):
     """Look at every second, or where there are too many at those beside a start or end."""
     if not rows:

@@ -18,7 +18,7 @@ def test_series_equals_the_slow_one(list_of_rows, shift, length, points):
     assert len(got.t_ns) <= points and got.from_ns <= T0 + shift and got.to_ns >= T0 + shift + length
     assert got.from_ns % got.step_ns == 0 and got.to_ns == got.from_ns + got.step_ns * len(got.t_ns)
     edges = [*got.t_ns.tolist(), got.to_ns]
-    good = naive.calls(naive.clean(list_of_rows))
+    good = naive.drawn(naive.calls(naive.clean(list_of_rows)))
     for rate, ops, key in (
         (got.read_bytes_per_s, ("read",), "bytes"),
         (got.write_ops_per_s, ("write",), "count"),
@@ -27,6 +27,18 @@ def test_series_equals_the_slow_one(list_of_rows, shift, length, points):
         wanted = naive.spread([r for r in good if r["op"] in ops], edges, key)
         scale = max([1.0, *(float(w) for w in wanted)])
         np.testing.assert_allclose(rate * (got.step_ns / 1e9), [float(w) for w in wanted], rtol=1e-9, atol=scale * 1e-9)
+
+
+def test_a_steady_stream_is_flat_across_its_runs_and_a_pause_is_a_pause():
+    # 11 calls a second, 100 ms apart, none of which takes time: each run's last call comes 100 ms before the next run's first.
+    steady = [row("write", T0 + i * 11 * S // 10, T0 + i * 11 * S // 10 + S, bytes=1100, count=11) for i in range(4)]
+    got = series(read_runs(table(steady)), T0, T0 + 4 * S, 40)
+    np.testing.assert_allclose(got.write_bytes_per_s[:33], 1000, rtol=1e-9)
+    later = [row("write", T0, T0 + S, bytes=1100, count=11), row("write", T0 + 2 * S, T0 + 3 * S, bytes=1100, count=11)]
+    assert series(read_runs(table(later)), T0, T0 + 3 * S, 30).write_bytes_per_s[11:19].max() == 0
+    for other in ({"process": "2.1"}, {"file": "/b"}, {"op": "read"}, {"errno": 5}):
+        pair = [steady[0], steady[1] | other]
+        assert series(read_runs(table(pair)), T0, T0 + 2 * S, 20).write_bytes_per_s[10] == 0, other
 
 
 @settings(max_examples=60, deadline=None)
