@@ -218,6 +218,8 @@ class AgentChild:
                 continue
             try:
                 self.restarts += 1
+                # A server that was killed while its agent came up: that took the spool only after ours looked.
+                self.replace_orphan()
                 self._spawn()
             except OSError as error:
                 log.error("the agent cannot be started: %s", error)

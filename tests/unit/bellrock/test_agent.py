@@ -134,6 +134,15 @@ def test_an_orphan_is_found_by_another_path_and_when_its_binary_was_replaced(pro
     assert orphan.wait(10) == -signal.SIGTERM
 
 
+def test_an_orphan_that_takes_the_spool_late_is_replaced_too(child: agent.AgentChild, program: Path, hold, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "BACKOFF_FIRST_S", 0.01)
+    child.binary.write_text("#!/bin/sh\nexit 3\n")  # the spool is locked
+    child.replace_orphan()
+    orphan = hold(program)
+    child.start()
+    assert orphan.wait(10) == -signal.SIGTERM
+
+
 def test_a_stranger_with_that_pid_is_left_alone(child: agent.AgentChild, program: Path, hold) -> None:
     other = hold(program, 'echo $$ > "$0"; while :; do sleep 0.02; done')  # an agent, but of another spool
     no_agent = hold(Path("/bin/sh"))
