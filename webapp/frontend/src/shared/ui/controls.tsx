@@ -73,6 +73,10 @@ export function SearchBox({ label, placeholder, value, onChange, testId }: Searc
   );
 }
 
+function singular(noun: string): string {
+  return noun.endsWith("sses") ? noun.slice(0, -2) : noun.slice(0, -1);
+}
+
 interface PagerProps {
   /** What is counted, in the plural. */
   noun: string;
@@ -94,7 +98,7 @@ export function Pager({ noun, total, shown, limit, cursors, nextCursor, onCursor
   const pages = cursors.length > 0 || (nextCursor ?? null) !== null;
   return (
     <nav className="pager" aria-label={`Pages of ${noun}`} data-testid={testId}>
-      <span className="muted" data-testid="pager-range" data-total={total}>{range} {noun}</span>
+      <span className="muted" data-testid="pager-range" data-total={total}>{range} {total === 1 ? singular(noun) : noun}</span>
       {pages && (
         <>
           <button type="button" disabled={cursors.length === 0} onClick={() => onCursors(cursors.slice(0, -1))} data-testid="page-previous">Previous</button>

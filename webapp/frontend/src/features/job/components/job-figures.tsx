@@ -40,7 +40,7 @@ export function JobFigures({ profile: p }: { profile: Profile }) {
       </Tile>
       <ModeTile direction="Read" name="io_mode_read" mode={p.io_mode_read} />
       <ModeTile direction="Write" name="io_mode_write" mode={p.io_mode_write} />
-      <Tile label="Processes" help={HELP.processes} note={<>{count("io_processes", p.io_processes, HELP.ioProcesses)} do the I/O</>}>
+      <Tile label="Processes" help={HELP.processes} note={<>{count("io_processes", p.io_processes, HELP.ioProcesses)} {p.io_processes === 1 ? "does" : "do"} the I/O</>}>
         {count("processes", p.processes, HELP.processes)}
       </Tile>
       <Tile label="Files" help={HELP.files} note="read or written">{count("files", p.files, HELP.files)}</Tile>
