@@ -403,11 +403,11 @@ impl Source for Preload {
     fn cursors(&self, all: bool, out: &mut Vec<u8>) {
         let rings = self.users.values().flat_map(|user| &user.rings);
         for ring in rings.filter(|r| (all || r.dirty) && !r.cursor.is_blank()) {
-            ring.cursor.write(ring.uid, &ring.name, out);
+            ring.cursor.write(all, ring.uid, &ring.name, out);
         }
         if all {
             for ((uid, name), cursor) in &self.restored {
-                cursor.write(*uid, name, out);
+                cursor.write(true, *uid, name, out);
             }
         }
     }
@@ -417,7 +417,7 @@ impl Source for Preload {
             self.restored.clear();
         }
         while let Some((uid, name, cursor)) = Cursor::read(&mut bytes) {
-            self.restored.insert((uid, name), cursor);
+            self.restored.entry((uid, name)).or_default().merge(cursor);
         }
     }
 

@@ -358,6 +358,42 @@ fn a_users_cursors_are_bounded_and_what_waits_is_not_lost() {
     assert!(f.saved().is_empty());
 }
 
+/// A commit of one program's many threads writes the few whose segments changed.
+#[test]
+fn only_the_segments_that_changed_go_into_the_next_entry() {
+    let mut f = Fixture::new("delta");
+    f.batch = Batch::new("n", 1, 1, 4096, 1 << 20);
+    let (mut child, ticks) = living();
+    let mut ring = RingFile::new(&f.dir, child.id(), ticks);
+    ring.grow(50);
+    (0..10).for_each(|i| ring.record(0, &write(i * i, 1)));
+    (1..50).for_each(|to| ring.copy_segment(to));
+    f.pass(true);
+    let all = f.saved();
+    (10..20).for_each(|i| ring.record(0, &write(i * i, 1)));
+    f.pass(false);
+    let mut changed = Vec::new();
+    f.source.cursors(false, &mut changed);
+    assert!((1..all.len() / 10).contains(&changed.len()));
+    let now = f.saved();
+    f.restart(&all);
+    f.source.restore(false, &changed);
+    assert_eq!(f.saved(), now);
+    // What ended needs no cursor, in whatever entry that is said.
+    end(&mut child);
+    f.pass(true);
+    assert!(f.saved().is_empty());
+    let mut whole = Cursor::read(&mut &now[..]).unwrap().2;
+    let ended = Cursor {
+        ended: 48,
+        started: true,
+        ..Cursor::default()
+    };
+    whole.merge(ended);
+    let left: Vec<u32> = whole.segments.iter().map(|s| s.index).collect();
+    assert_eq!((whole.ended, &left[..]), (48, &[48, 49][..]));
+}
+
 #[test]
 fn whoever_has_less_than_a_share_finds_room_although_others_took_it_all() {
     let mut f = Fixture::new("share");

@@ -35,6 +35,8 @@ pub struct SegmentCursor {
     pub shipped: Vec<Shipped>,
     /// `tail` as it stands in the file, once it was read. Not in the spool.
     pub tail: Option<u64>,
+    /// It differs from what the spool has.
+    pub changed: bool,
 }
 
 impl SegmentCursor {
@@ -87,6 +89,7 @@ impl SegmentCursor {
 
     /// All of an open run, as it stands, is shipped.
     pub fn ship(&mut self, run: &Run) {
+        self.changed = true;
         self.forget(run.slot);
         if self.shipped.len() < SLOTS {
             self.shipped.push(Shipped {
@@ -156,8 +159,10 @@ impl Cursor {
         self.ended = index as u32 + 1;
     }
 
-    /// Appends this cursor under its file's name, which is at most 255 bytes as on every Linux file system.
-    pub fn write(&self, uid: u32, name: &str, out: &mut Vec<u8>) {
+    /// Appends this cursor under its file's name, which is at most 255 bytes as on every Linux file system. `all`: with the
+    /// segments that did not change, too.
+    pub fn write(&self, all: bool, uid: u32, name: &str, out: &mut Vec<u8>) {
+        let segments = self.segments.iter().filter(|s| all || s.changed);
         out.extend_from_slice(&uid.to_le_bytes());
         out.push(name.len().min(255) as u8);
         out.extend_from_slice(&name.as_bytes()[..name.len().min(255)]);
@@ -165,8 +170,8 @@ impl Cursor {
         out.extend_from_slice(&self.lost_operations.to_le_bytes());
         out.extend_from_slice(&self.lost_names.to_le_bytes());
         out.extend_from_slice(&self.ended.to_le_bytes());
-        out.extend_from_slice(&(self.segments.len() as u32).to_le_bytes());
-        for s in &self.segments {
+        out.extend_from_slice(&(segments.clone().count() as u32).to_le_bytes());
+        for s in segments {
             out.extend_from_slice(&s.index.to_le_bytes());
             out.extend_from_slice(&s.position.to_le_bytes());
             out.extend_from_slice(&s.folded.to_le_bytes());
@@ -181,6 +186,15 @@ impl Cursor {
                 }
             }
         }
+    }
+
+    /// Takes in what a later entry of the spool says.
+    pub fn merge(&mut self, later: Cursor) {
+        let mut segments = std::mem::take(&mut self.segments);
+        segments.retain(|s| s.index >= later.ended && later.find(s.index as usize).is_err());
+        segments.extend_from_slice(&later.segments);
+        segments.sort_unstable_by_key(|s| s.index);
+        *self = Cursor { segments, ..later };
     }
 
     /// Takes one cursor off the front of `bytes`.
@@ -240,6 +254,7 @@ impl<'a> Bytes<'a> {
             last_generation: self.u32()?,
             shipped: Vec::new(),
             tail: None,
+            changed: false,
         };
         let shipped = self.u8()? as usize;
         if shipped > SLOTS {
@@ -283,6 +298,7 @@ mod tests {
             last_generation: 2,
             shipped: vec![shipped; 2],
             tail: None,
+            changed: false,
         };
         let cursor = Cursor {
             started: true,
@@ -292,10 +308,10 @@ mod tests {
             segments: vec![SegmentCursor::default(), segment],
         };
         let mut bytes = Vec::new();
-        cursor.write(1000, "1-2-3.ring", &mut bytes);
+        cursor.write(true, 1000, "1-2-3.ring", &mut bytes);
         assert_eq!(cursor.bytes("1-2-3.ring"), bytes.len());
         let one = bytes.len();
-        Cursor::default().write(0, "4-5-6.ring", &mut bytes);
+        Cursor::default().write(true, 0, "4-5-6.ring", &mut bytes);
         let mut rest = &bytes[..];
         assert_eq!(
             Cursor::read(&mut rest),

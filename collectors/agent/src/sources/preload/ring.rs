@@ -366,7 +366,7 @@ impl Ring {
         let seen = &mut self.cursor.segments[place];
         if folded != seen.folded {
             c.counters.folded.add(claimed(seen.folded, folded));
-            seen.folded = folded;
+            (seen.folded, seen.changed) = (folded, true);
             self.dirty = true;
         }
         c.fill = c.fill.max((head - seen.position) as f64 / RING_RUNS as f64);
@@ -402,7 +402,8 @@ impl Ring {
             position = oldest;
         }
         if position != before {
-            self.cursor.segments[place].position = position;
+            let seen = &mut self.cursor.segments[place];
+            (seen.position, seen.changed) = (position, true);
             self.dirty = true;
         }
     }
@@ -445,7 +446,8 @@ impl Ring {
         } else {
             self.bad(c, "a segment lies beyond its end");
             c.counters.lost_runs.add(count);
-            self.cursor.segments[place].position += count;
+            let seen = &mut self.cursor.segments[place];
+            (seen.position, seen.changed) = (position + count, true);
             self.dirty = true;
         }
         c.buffers.runs = bytes;
@@ -474,7 +476,7 @@ impl Ring {
             self.bad(c, "a run makes no sense");
         }
         let seen = &mut self.cursor.segments[place];
-        seen.position += 1;
+        (seen.position, seen.changed) = (seen.position + 1, true);
         seen.forget(run.slot);
         (seen.last_slot, seen.last_generation) = (run.slot, run.generation);
         c.steps = c.steps.saturating_sub(1);
@@ -574,6 +576,8 @@ impl Ring {
     /// What was read is in the spool: the program may write over it.
     pub fn committed(&mut self) {
         self.dirty = false;
+        let segments = self.cursor.segments.iter_mut();
+        segments.for_each(|s| s.changed = false);
         let Some(file) = &self.file else { return };
         for seen in &mut self.cursor.segments {
             if seen.tail.is_none_or(|tail| tail == seen.position) {
