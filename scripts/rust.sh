@@ -18,6 +18,13 @@ if [[ ${1:-} == check ]]; then
   exit
 fi
 if command -v rustup >/dev/null; then
+  # A rustup without a toolchain gets one; one with an old toolchain is its user's to change.
+  if ! version >/dev/null; then
+    scripts/step.sh rustup 'Installing Rust' bash -c \
+      'rustup toolchain install stable --profile minimal --component rustfmt --component clippy && rustup default stable'
+    hash -r
+    new_enough && exit 0
+  fi
   echo "Rust is $(version || echo 'not set up'), and $wanted or newer is needed. Run: rustup update stable && rustup default stable" >&2
   exit 1
 fi

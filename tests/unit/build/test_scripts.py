@@ -55,6 +55,12 @@ def test_cargo_must_be_new_enough(copy, version, status):
     assert ("rustup update stable" in done.stderr) == bool(status)
 
 
+def test_a_rustup_without_a_toolchain_gets_one(copy):
+    path = tools(copy, cargo=f"[ -e {copy}/stable ] && echo cargo 1.90.0", rustup=f'[ "$*" = "default stable" ] && : > {copy}/stable; exit 0')
+    done = run(copy, "bash", "scripts/rust.sh", path=path)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("Installing Rust ... ")
+
+
 def test_without_cargo_and_curl_the_way_to_get_them_is_told(copy):
     done = run(copy, "bash", "scripts/rust.sh", path=tools(copy))
     assert done.returncode == 1
