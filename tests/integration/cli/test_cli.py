@@ -344,11 +344,15 @@ def test_the_wait_for_records_can_be_broken_off(api: FakeApi, state) -> None:
 
 
 def test_ctrl_c_reaches_the_program_once(api: FakeApi, state) -> None:
-    script = "n=0; trap 'n=$((n+1))' INT; echo ready; for i in 1 2 3 4 5 6; do sleep 0.2; done; echo count $n; exit 9"
+    # Not in shell: bash runs no trap where the command that it waits for outlived the signal.
+    script = (
+        "import signal, sys, time\ncount = [0]\nsignal.signal(signal.SIGINT, lambda *_: count.append(1))\nprint('ready', flush=True)\n"
+        "until = time.monotonic() + 1.2\nwhile time.monotonic() < until:\n    time.sleep(0.05)\nprint('count', sum(count))\nsys.exit(9)"
+    )
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(ROOT)
-        os.execv(sys.executable, [sys.executable, "-m", "bellrock", "run", "--", "bash", "-c", script])
+        os.execv(sys.executable, [sys.executable, "-m", "bellrock", "run", "--", sys.executable, "-c", script])
     seen, pressed = b"", False
     while True:
         try:
