@@ -4,20 +4,18 @@
 //! harms nobody; of it only each segment's `tail` is written. When its process has ended, it is read to the end and removed.
 
 mod cursor;
-mod fields;
 mod file;
-mod identity;
-mod names;
+mod life;
 mod paths;
 pub(super) mod process;
 mod ring;
-mod slots;
 mod user;
 
 use self::cursor::Cursor;
 use self::file::{open, refuse, remove, Refusal};
+use self::life::Life;
 use self::paths::PathCache;
-use self::ring::{Buffers, Context, Flow, Life, Ring};
+use self::ring::{Buffers, Context, Flow, Ring};
 use self::user::{cursors_bytes_max, User, TURN_STEPS_MAX};
 use super::user_dirs::{Listing, UserDirs};
 use super::{Pass, Progress, Source};

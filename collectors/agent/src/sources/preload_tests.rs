@@ -506,13 +506,13 @@ fn a_process_in_another_pid_namespace_is_judged_by_its_ring() {
     assert_eq!(operate(&mut f, 10), (2, 10));
     assert!(!ours.path.exists());
     assert_eq!(operate(&mut f, 5), (0, 5));
-    f.ahead_ns = identity::SILENT_AFTER_NS + 60_000_000_000;
+    f.ahead_ns = life::SILENT_AFTER_NS + 60_000_000_000;
     assert_eq!(operate(&mut f, 0), (0, 0));
     assert!(theirs.path.exists());
     // It was only paused.
     assert_eq!(operate(&mut f, 3), (0, 3));
     assert_eq!(operate(&mut f, 2), (0, 2));
-    f.ahead_ns += identity::REMOVE_AFTER_NS - 1_000_000_000;
+    f.ahead_ns += life::REMOVE_AFTER_NS - 1_000_000_000;
     assert_eq!(operate(&mut f, 0), (0, 0));
     assert!(theirs.path.exists());
     f.ahead_ns += 2_000_000_000;

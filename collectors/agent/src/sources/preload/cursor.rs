@@ -42,17 +42,19 @@ impl SegmentCursor {
         self.position == 0 && self.folded == 0 && self.shipped.is_empty()
     }
 
+    /// What was shipped of the run of this generation in this slot.
+    pub fn shipped_of(&self, slot: u32, generation: u32) -> Option<&Shipped> {
+        let mut shipped = self.shipped.iter();
+        shipped.find(|s| s.slot == slot && s.generation == generation)
+    }
+
     pub fn has_shipped(&self, slot: usize) -> bool {
         self.shipped.iter().any(|s| s.slot as usize == slot)
     }
 
     /// What remains of `run` after what was shipped of it. `None`: nothing. `Err`: it has shrunk, which an honest run cannot.
     pub fn rest(&self, run: &Run) -> Result<Option<Run>, ()> {
-        let Some(s) = self
-            .shipped
-            .iter()
-            .find(|s| s.slot == run.slot && s.generation == run.generation)
-        else {
+        let Some(s) = self.shipped_of(run.slot, run.generation) else {
             return Ok(Some(*run));
         };
         let count = run.count.checked_sub(s.count).ok_or(())?;

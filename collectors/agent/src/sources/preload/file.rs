@@ -1,7 +1,8 @@
 //! A ring's file in its user's directory: opened only if it is what its place says, removed when it is done with.
 
 use super::cursor::Cursor;
-use super::ring::{Life, Ring, FILE_BYTES_MAX};
+use super::life::Life;
+use super::ring::{Ring, FILE_BYTES_MAX};
 use crate::counters::Counters;
 use crate::{sys, warn};
 use std::io;

@@ -1,87 +1,29 @@
 //! One ring file: what it holds becomes events. Nothing in it is trusted.
-//!
-//! A segment is read in this order: a copy of its slots, then how far its ring has got, then the closed runs up to there,
-//! then the copy. A run of the copy that was closed meanwhile is then known to be.
 
-use super::cursor::{Cursor, SegmentCursor};
-use super::fields::{is_sane, write_run, Times};
-use super::identity::Facts;
-pub use super::identity::Life;
-use super::names::{Names, SCAN_BYTES_MAX};
-use super::paths::PathCache;
+mod context;
+mod emit;
+mod fields;
+mod identity;
+mod names;
+mod segment;
+mod slots;
+
+pub use self::context::{Buffers, Context, Flow};
+use self::identity::Facts;
+use self::names::{Names, SCAN_BYTES_MAX};
+use super::cursor::Cursor;
+use super::life::Life;
 use super::process;
-use super::slots::any_open;
-use crate::clock::{Now, Scale};
-use crate::counters::Counters;
-use crate::event;
 use crate::ship::batch::Batch;
-use crate::{sys, warn};
+use crate::warn;
 use std::fs::File;
 use std::mem::{offset_of, size_of};
 use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
-use tracepack::record::{Op, Run};
-use tracepack::ring::{
-    read, run_at, segment_at, slot_at, Header, SegmentHeader, Slot, RING_RUNS, SEGMENTS_MAX,
-    SEGMENT_SIZE, SLOTS,
-};
+use std::time::Instant;
+use tracepack::ring::{segment_at, Header, SegmentHeader, SEGMENTS_MAX, SEGMENT_SIZE};
 
-pub(super) const RUN_BYTES: usize = size_of::<Run>();
-pub(super) const SLOT_BYTES: usize = size_of::<Slot>();
-/// Runs read at a time.
-const CHUNK_RUNS: u64 = 128;
-/// Bytes of names that are looked through in one step.
-const STEP_NAMES_BYTES: usize = 4 << 10;
-/// How long a run waits for its file's name, where another thread is just writing one.
-const NAME_WAIT: Duration = Duration::from_secs(1);
 /// Largest ring file.
 pub const FILE_BYTES_MAX: u64 = segment_at(SEGMENTS_MAX) as u64;
-
-/// What a ring's reading needs beside the ring; one for all rings.
-pub struct Context<'a> {
-    pub now: Now,
-    pub counters: &'a Counters,
-    pub paths: &'a mut PathCache,
-    pub buffers: &'a mut Buffers,
-    pub window_ms: u64,
-    /// Look at the open runs, too.
-    pub slots_due: bool,
-    /// Ship open runs whatever their age.
-    pub ship_open: bool,
-    pub fill: f64,
-    /// What may still be done for this ring's user in this pass.
-    pub steps: u64,
-    /// By how many bytes the user's cursors may still grow; the flag: more was needed.
-    pub room: usize,
-    pub short: bool,
-}
-
-impl Context<'_> {
-    /// Takes room for a cursor, if there is enough.
-    pub fn grow(&mut self, bytes: usize) -> bool {
-        let left = self.room.checked_sub(bytes);
-        self.short |= left.is_none();
-        self.room = left.unwrap_or(self.room);
-        left.is_some()
-    }
-}
-
-#[derive(Default)]
-pub struct Buffers {
-    runs: Vec<u8>,
-    pub(super) slots: Vec<u8>,
-    path: Vec<u8>,
-}
-
-/// Why reading stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    Done,
-    /// The batch is full; call again.
-    Full,
-    /// The rest is for the next pass.
-    Later,
-}
 
 /// Owned by the source; it lives until the file is gone.
 pub struct Ring {
@@ -92,7 +34,7 @@ pub struct Ring {
     /// Tells rings apart in the path cache; from 1.
     serial: u64,
     pub file: Option<File>,
-    pub(super) facts: Option<Facts>,
+    facts: Option<Facts>,
     pub cursor: Cursor,
     /// The cursor changed since the last commit.
     pub dirty: bool,
@@ -244,7 +186,7 @@ impl Ring {
         self.first = 0;
         self.waiting_since = None;
         self.finished = self.life == Life::Ended;
-        if c.slots_due || self.life != Life::Lives {
+        if self.wants_slots(c) {
             let checksum = self.pass.checksum.clone().finalize();
             if std::mem::replace(&mut self.checksum, checksum) != checksum {
                 self.changed_ns = c.now.pair.monotonic_ns;
@@ -253,324 +195,18 @@ impl Ring {
         Flow::Done
     }
 
-    fn emit_start(&mut self, c: &Context, batch: &mut Batch) -> bool {
-        let Some(facts) = &self.facts else {
-            return true;
-        };
-        let (start, moved) = c.now.process_start_ns(self.start_ticks);
-        let run = Run {
-            op: Op::Start as u8,
-            count: 1,
-            handle: -1,
-            ..Run::default()
-        };
-        let path = Some(&facts.program[..]).filter(|p| !p.is_empty()).map(|p| {
-            let mut json = Vec::new();
-            event::string(&mut json, p);
-            json
-        });
-        let times = Times {
-            start,
-            end: start,
-            busy: 0,
-            slow: 0,
-        };
-        if !batch.push("run", |out| {
-            write_run(out, &facts.claims, &run, path.as_deref(), &times)
-        }) {
-            return false;
-        }
-        c.counters.clamped_times.add(moved as u64);
-        c.counters.records.add(1);
-        self.cursor.started = true;
-        self.dirty = true;
-        true
+    /// Whether to look at the open runs.
+    fn wants_slots(&self, c: &Context) -> bool {
+        c.slots_due || self.life != Life::Lives
     }
 
     /// Says once in a while that the ring holds nonsense.
-    pub(super) fn bad(&self, c: &Context, what: &str) {
+    fn bad(&self, c: &Context, what: &str) {
         c.counters.bad_runs.add(1);
         warn!(
             "bad ring",
             "ring {}/{}: {what}; it is damaged or forged", self.uid, self.name
         );
-    }
-
-    /// How many segments from here on have never been written, up to the last one: a header may claim many over nothing.
-    fn holes(&self, index: usize) -> usize {
-        let rest = self.pass.segments - index;
-        let from = segment_at(index) as u64;
-        self.file.as_ref().map_or(0, |file| {
-            sys::next_data(file, from).map_or(rest, |data| {
-                rest.min((data.saturating_sub(from) / SEGMENT_SIZE as u64) as usize)
-            })
-        })
-    }
-
-    /// Where in the file the segment of this cursor begins.
-    pub(super) fn segment_at(&self, place: usize) -> usize {
-        segment_at(self.cursor.segments[place].index as usize)
-    }
-
-    fn read_segment(
-        &mut self,
-        index: usize,
-        scale: &Scale,
-        c: &mut Context,
-        batch: &mut Batch,
-    ) -> Flow {
-        let at = segment_at(index) as u64;
-        let want_slots = c.slots_due || self.life != Life::Lives;
-        c.steps = c.steps.saturating_sub(1 + want_slots as u64);
-        let Some(file) = &self.file else {
-            return Flow::Later;
-        };
-        let mut header = [0u8; size_of::<SegmentHeader>()];
-        let mut whole = true;
-        if want_slots {
-            c.buffers.slots.resize(SLOTS * SLOT_BYTES, 0);
-            let slots_at = at + slot_at(0) as u64;
-            whole = file.read_exact_at(&mut c.buffers.slots, slots_at).is_ok();
-            self.pass.checksum.update(&c.buffers.slots);
-        }
-        whole &= file.read_exact_at(&mut header, at).is_ok();
-        let Some((_, head, folded, tail)) = read::segment_header(&header).filter(|_| whole) else {
-            self.bad(c, "a segment lies beyond its end");
-            return Flow::Done;
-        };
-        // The rest of it is the agent's own.
-        self.pass
-            .checksum
-            .update(&header[..offset_of!(SegmentHeader, tail)]);
-        let place = match self.cursor.find(index) {
-            Ok(place) => place,
-            Err(_) if head == 0 && !(want_slots && any_open(&c.buffers.slots)) => {
-                return Flow::Done
-            }
-            // Its runs stay where they are until there is room, or its process has ended.
-            Err(_) if self.life != Life::Ended && !c.grow(SegmentCursor::BYTES) => {
-                return Flow::Done
-            }
-            Err(place) => {
-                let new = SegmentCursor {
-                    index: index as u32,
-                    position: tail,
-                    ..SegmentCursor::default()
-                };
-                self.cursor.segments.insert(place, new);
-                place
-            }
-        };
-        self.cursor.segments[place].tail = Some(tail);
-        self.find_position(place, head, c);
-        let seen = &mut self.cursor.segments[place];
-        if folded != seen.folded {
-            c.counters.folded.add(claimed(seen.folded, folded));
-            (seen.folded, seen.changed) = (folded, true);
-            self.dirty = true;
-        }
-        c.fill = c.fill.max((head - seen.position) as f64 / RING_RUNS as f64);
-        let mut closed = [0u32; SLOTS];
-        while self.cursor.segments[place].position < head {
-            match self.read_runs(place, head, &mut closed, scale, c, batch) {
-                Flow::Done => {}
-                other => return other,
-            }
-        }
-        let mut flow = Flow::Done;
-        if want_slots {
-            flow = self.read_slots(place, &closed, scale, c, batch);
-        }
-        if self.cursor.segments[place].is_blank() {
-            self.cursor.segments.remove(place);
-        }
-        flow
-    }
-
-    /// Settles where to read on, whatever the ring claims: between `head - RING_RUNS` and `head`.
-    fn find_position(&mut self, place: usize, head: u64, c: &Context) {
-        let before = self.cursor.segments[place].position;
-        let oldest = head.saturating_sub(RING_RUNS as u64);
-        let mut position = before;
-        if position > head {
-            self.bad(c, "fewer runs than were read already");
-            position = head;
-        }
-        if position < oldest {
-            self.bad(c, "runs were overwritten before they were read");
-            c.counters.lost_runs.add(claimed(position, oldest));
-            position = oldest;
-        }
-        if position != before {
-            let seen = &mut self.cursor.segments[place];
-            (seen.position, seen.changed) = (position, true);
-            self.dirty = true;
-        }
-    }
-
-    /// Reads one chunk of closed runs.
-    fn read_runs(
-        &mut self,
-        place: usize,
-        head: u64,
-        closed: &mut [u32; SLOTS],
-        scale: &Scale,
-        c: &mut Context,
-        batch: &mut Batch,
-    ) -> Flow {
-        if c.steps == 0 {
-            return Flow::Later;
-        }
-        let position = self.cursor.segments[place].position;
-        let until_wrap = RING_RUNS as u64 - position % RING_RUNS as u64;
-        let count = (head - position).min(CHUNK_RUNS).min(until_wrap);
-        let at = (self.segment_at(place) + run_at(position)) as u64;
-        let mut bytes = std::mem::take(&mut c.buffers.runs);
-        bytes.resize(count as usize * RUN_BYTES, 0);
-        let whole = self
-            .file
-            .as_ref()
-            .is_some_and(|f| f.read_exact_at(&mut bytes, at).is_ok());
-        let mut flow = Flow::Done;
-        if whole {
-            let mut names_fresh = false;
-            for run in bytes.chunks_exact(RUN_BYTES).filter_map(read::run) {
-                flow = self.closed_run(place, &run, &mut names_fresh, scale, c, batch);
-                if flow != Flow::Done {
-                    break;
-                }
-                if let Some(generation) = closed.get_mut(run.slot as usize) {
-                    *generation = run.generation;
-                }
-            }
-        } else {
-            self.bad(c, "a segment lies beyond its end");
-            c.counters.lost_runs.add(count);
-            let seen = &mut self.cursor.segments[place];
-            (seen.position, seen.changed) = (position + count, true);
-            self.dirty = true;
-        }
-        c.buffers.runs = bytes;
-        flow
-    }
-
-    fn closed_run(
-        &mut self,
-        place: usize,
-        run: &Run,
-        names_fresh: &mut bool,
-        scale: &Scale,
-        c: &mut Context,
-        batch: &mut Batch,
-    ) -> Flow {
-        if is_sane(run) {
-            match self.cursor.segments[place].rest(run) {
-                Ok(Some(rest)) => match self.emit(&rest, names_fresh, scale, c, batch) {
-                    Flow::Done => {}
-                    other => return other,
-                },
-                Ok(None) => {}
-                Err(()) => self.bad(c, "a run has shrunk"),
-            }
-        } else {
-            self.bad(c, "a run makes no sense");
-        }
-        let seen = &mut self.cursor.segments[place];
-        (seen.position, seen.changed) = (seen.position + 1, true);
-        seen.forget(run.slot);
-        (seen.last_slot, seen.last_generation) = (run.slot, run.generation);
-        c.steps = c.steps.saturating_sub(1);
-        self.dirty = true;
-        Flow::Done
-    }
-
-    /// Writes a run to the batch.
-    pub(super) fn emit(
-        &mut self,
-        run: &Run,
-        names_fresh: &mut bool,
-        scale: &Scale,
-        c: &mut Context,
-        batch: &mut Batch,
-    ) -> Flow {
-        if !batch.has_room() {
-            return Flow::Full;
-        }
-        if run.file != 0 && c.paths.get(self.serial, run.file).is_none() {
-            match self.find_path(run.file, names_fresh, c) {
-                Flow::Done => {}
-                other => return other,
-            }
-        }
-        let path = if run.file == 0 {
-            None
-        } else {
-            c.paths.get(self.serial, run.file)
-        };
-        c.counters
-            .unknown_names
-            .add((path.is_none() && run.file != 0) as u64);
-        let (start, start_moved) = scale.utc_ns(run.start);
-        let (end, end_moved) = scale.utc_ns(run.end);
-        c.counters
-            .clamped_times
-            .add((start_moved || end_moved || end < start) as u64);
-        let busy = scale.span_ns(run.busy);
-        let times = Times {
-            start,
-            end: end.max(start),
-            busy,
-            slow: scale.span_ns(run.slowest).min(busy),
-        };
-        let Some(facts) = &self.facts else {
-            return Flow::Done;
-        };
-        if !batch.push("run", |out| {
-            write_run(out, &facts.claims, run, path, &times)
-        }) {
-            return Flow::Full;
-        }
-        c.counters.seen.add(run.count);
-        c.counters.merged.add(run.count - 1);
-        c.counters.records.add(1);
-        Flow::Done
-    }
-
-    /// Brings a file's path into the cache, if it can be found. A name is complete before its first run can be seen, so the
-    /// names are looked through again after a run with an unknown one was read.
-    fn find_path(&mut self, id: u64, names_fresh: &mut bool, c: &mut Context) -> Flow {
-        let Some(file) = &self.file else {
-            return Flow::Done;
-        };
-        loop {
-            if let Some(path) = self.names.path(file, id, &mut c.buffers.path) {
-                c.paths.put(self.serial, id, path);
-                self.waiting_since = None;
-                return Flow::Done;
-            }
-            if *names_fresh {
-                break;
-            }
-            let budget = self.pass.scan_budget;
-            let is_final = self.life != Life::Lives;
-            let whole = self.names.scan(file, is_final, &mut self.pass.scan_budget);
-            let read = budget - self.pass.scan_budget;
-            c.steps = c.steps.saturating_sub((read / STEP_NAMES_BYTES) as u64);
-            if !whole {
-                return Flow::Later;
-            }
-            *names_fresh = true;
-        }
-        if self.names.has_hole
-            && self
-                .waiting_since
-                .get_or_insert_with(Instant::now)
-                .elapsed()
-                < NAME_WAIT
-        {
-            return Flow::Later;
-        }
-        Flow::Done
     }
 
     /// What was read is in the spool: the program may write over it.

@@ -1,12 +1,16 @@
+use super::super::paths::PathCache;
+use super::slots::SLOT_BYTES;
 use super::*;
 use crate::clock::Clock;
+use crate::counters::Counters;
 use crate::ship::batch::open_window;
 use crate::testing::{own_uid, temp_dir, Random, RingFile};
 use serde_json::Value;
 use std::fs::OpenOptions;
+use std::time::Duration;
 use tracepack::first_pass::Outcome;
-use tracepack::record::Operation;
-use tracepack::ring::{file_id, SEGMENT_SIZE};
+use tracepack::record::{Operation, Run};
+use tracepack::ring::{file_id, read, slot_at, SEGMENT_SIZE, SLOTS};
 
 /// Reads one ring as the source does, without a spool.
 struct Reader {

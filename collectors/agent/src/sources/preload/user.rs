@@ -1,6 +1,7 @@
 //! One user's rings, and how much of a pass and of the spool they may take: nobody's rings keep the others' waiting.
 
-use super::ring::{Life, Ring};
+use super::life::Life;
+use super::ring::Ring;
 use std::collections::VecDeque;
 
 /// Steps that are made for one user in one pass, each a few microseconds at most: a look at a ring, at a segment, at its slots,

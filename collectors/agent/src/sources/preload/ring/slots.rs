@@ -1,14 +1,18 @@
 //! The open runs of a segment: what stands in its slots.
 
-use super::cursor::Shipped;
+use super::super::cursor::Shipped;
+use super::super::life::Life;
 use super::fields::is_sane;
-use super::ring::{Context, Flow, Life, Ring, RUN_BYTES, SLOT_BYTES};
+use super::segment::RUN_BYTES;
+use super::{Context, Flow, Ring};
 use crate::clock::Scale;
 use crate::ship::batch::Batch;
+use std::mem::size_of;
 use std::os::unix::fs::FileExt;
 use tracepack::record::{Run, FLAG_FOLDED};
-use tracepack::ring::{read, run_at, slot_at, SLOTS};
+use tracepack::ring::{read, run_at, slot_at, Slot, SLOTS};
 
+pub(super) const SLOT_BYTES: usize = size_of::<Slot>();
 /// Tries to read a slot that is being written.
 const SLOT_TRIES: u32 = 4;
 
@@ -32,18 +36,14 @@ impl Ring {
         let window = scale.ticks_of_ms(c.window_ms);
         let mut names_fresh = false;
         for (slot, &closed) in closed.iter().enumerate() {
-            let bytes = &c.buffers.slots[slot * SLOT_BYTES..(slot + 1) * SLOT_BYTES];
-            let Some((sequence, run)) = read::slot(bytes) else {
+            let Some((sequence, run)) = read::slot(c.buffers.slot(slot)) else {
                 continue;
             };
             let seen = &self.cursor.segments[place];
             if run.count == 0 {
                 continue;
             }
-            let known = seen
-                .shipped
-                .iter()
-                .find(|s| s.slot as usize == slot && s.generation == run.generation);
+            let known = seen.shipped_of(slot as u32, run.generation);
             let since = known.map_or(run.start, |s| s.end);
             if known.is_some_and(|s| s.count == run.count) && sequence & 1 == 0 {
                 continue;
@@ -94,8 +94,7 @@ impl Ring {
     /// The run in a slot of a living process, if it stands still between two reads. It is the copy's run or a later state of
     /// it: a slot that meanwhile began its next run is left alone, since what closed is not read yet.
     fn steady_run(&self, place: usize, slot: usize, c: &Context) -> Option<Run> {
-        let copy = &c.buffers.slots[slot * SLOT_BYTES..(slot + 1) * SLOT_BYTES];
-        let (_, before) = read::slot(copy)?;
+        let (_, before) = read::slot(c.buffers.slot(slot))?;
         let at = (self.segment_at(place) + slot_at(slot)) as u64;
         let file = self.file.as_ref()?;
         let (mut first, mut second) = ([0u8; SLOT_BYTES], [0u8; SLOT_BYTES]);

@@ -1,27 +1,11 @@
-//! Whose a ring is, and whether more will come of it.
+//! Whose a ring is: what its header says.
 
 use super::fields::claims;
-use super::ring::Ring;
+use super::Ring;
 use crate::clock::{Now, Scale};
 use std::mem::size_of;
 use std::os::unix::fs::FileExt;
 use tracepack::ring::{read, Header};
-
-/// A process in another pid namespace can often not be asked after. When its ring has not changed for this long, it is taken for
-/// ended; should it change again, it is read on.
-pub const SILENT_AFTER_NS: i64 = 15 * 60 * 1_000_000_000;
-/// When its ring has not changed for this long, it is removed.
-pub const REMOVE_AFTER_NS: i64 = 24 * 3600 * 1_000_000_000;
-
-/// What is known of a ring's process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
-    Lives,
-    /// It is in another pid namespace, and its ring has not changed for long: what stands there is taken for final.
-    Silent,
-    /// Nothing more will come.
-    Ended,
-}
 
 /// What the header said when it was first read.
 pub(super) struct Facts {
@@ -92,14 +76,5 @@ impl Ring {
     pub fn is_foreign(&self, own: Option<u64>) -> bool {
         let theirs = self.pid_namespace();
         theirs != 0 && own.is_some_and(|own| own != theirs)
-    }
-
-    /// Judges the life of a process that cannot be asked after.
-    pub fn judge_silence(&mut self, now: &Now) {
-        self.life = match now.pair.monotonic_ns - self.changed_ns {
-            REMOVE_AFTER_NS.. => Life::Ended,
-            SILENT_AFTER_NS.. => Life::Silent,
-            _ => Life::Lives,
-        };
     }
 }
