@@ -7,6 +7,7 @@
 //! `end` is in the spool; when the process is gone without one, the agent ends the launch itself, with no exit code. The server
 //! lets no such end replace one with a code.
 
+use super::own_file::{self, Refusal};
 use super::preload::process;
 use super::user_dirs::UserDirs;
 use super::{Pass, Progress, Source};
@@ -118,13 +119,6 @@ fn write(out: &mut Vec<u8>, e: &JobEvent, uid: u32) {
     }
 }
 
-enum Refusal {
-    /// It will never be right.
-    Bad(String),
-    /// Perhaps later.
-    Io(io::Error),
-}
-
 pub struct Jobs {
     dirs: UserDirs,
     counters: Arc<Counters>,
@@ -160,23 +154,18 @@ impl Jobs {
         let dir = self
             .dirs
             .dir(uid)
-            .ok_or_else(|| Refusal::Io(io::Error::from(io::ErrorKind::NotFound)))?;
+            .ok_or_else(|| Refusal::NotNow(io::Error::from(io::ErrorKind::NotFound)))?;
         let file = match sys::open_file_at(dir, name, false) {
             Err(e) if e.raw_os_error() == Some(libc::ELOOP) => {
                 return Err(Refusal::Bad("a symbolic link".into()))
             }
-            other => other.map_err(Refusal::Io)?,
+            other => other.map_err(Refusal::NotNow)?,
         };
-        let st = sys::stat(&file).map_err(Refusal::Io)?;
-        if !sys::is_regular(&st) || st.st_uid != uid || st.st_nlink != 1 {
-            return Err(Refusal::Bad(format!(
-                "expected a regular file of user {uid} without other links"
-            )));
-        }
+        own_file::check(&file, uid)?;
         let mut bytes = Vec::new();
         file.take(FILE_BYTES_MAX + 1)
             .read_to_end(&mut bytes)
-            .map_err(Refusal::Io)?;
+            .map_err(Refusal::NotNow)?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(Refusal::Bad(format!("longer than {FILE_BYTES_MAX} bytes")));
         }
@@ -231,8 +220,8 @@ impl Jobs {
                     }
                 },
                 Err(Refusal::Bad(why)) => self.refuse(uid, &name, &why),
-                Err(Refusal::Io(e)) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(Refusal::Io(e)) => warn!("job event", "{uid}/{name}: {e}"),
+                Err(Refusal::NotNow(e)) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(Refusal::NotNow(e)) => warn!("job event", "{uid}/{name}: {e}"),
             }
         }
     }
@@ -310,8 +299,8 @@ impl Jobs {
                 }
                 Err(Refusal::Bad(why)) => self.refuse(uid, &name, &why),
                 // Listed again as long as it is there.
-                Err(Refusal::Io(e)) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(Refusal::Io(e)) => {
+                Err(Refusal::NotNow(e)) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(Refusal::NotNow(e)) => {
                     warn!("job event", "{uid}/{name}: {e}");
                     // It may be the end of a launch whose launcher is gone.
                     self.closing.retain(|(u, _)| *u != uid);

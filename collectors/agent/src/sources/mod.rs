@@ -1,6 +1,7 @@
 //! Sources: what the agent reads. Each is one file; a line in `all` makes it exist.
 
 mod jobs;
+mod own_file;
 mod preload;
 mod user_dirs;
 

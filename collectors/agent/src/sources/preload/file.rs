@@ -4,20 +4,13 @@ use super::cursor::Cursor;
 use super::life::Life;
 use super::ring::{Ring, FILE_BYTES_MAX};
 use crate::counters::Counters;
+use crate::sources::own_file::{self, Refusal};
 use crate::{sys, warn};
 use std::io;
 use std::os::fd::OwnedFd;
 
 /// A file of an ended process that is no ring is removed when it is this old.
 const BAD_FILE_AGE_S: i64 = 5;
-
-/// Why a file was not opened.
-pub enum Refusal {
-    /// It is not what it should be.
-    Bad(String),
-    /// The system is short of something.
-    NotNow(io::Error),
-}
 
 /// Opens a ring's file and checks that it is what its place says.
 pub fn open(ring: &mut Ring, dir: Option<&OwnedFd>) -> Result<(), Refusal> {
@@ -32,13 +25,7 @@ pub fn open(ring: &mut Ring, dir: Option<&OwnedFd>) -> Result<(), Refusal> {
         }
         _ => Refusal::Bad(e.to_string()),
     })?;
-    let st = sys::stat(&file).map_err(Refusal::NotNow)?;
-    if !sys::is_regular(&st) || st.st_uid != ring.uid || st.st_nlink != 1 {
-        let uid = ring.uid;
-        return Err(Refusal::Bad(format!(
-            "expected a regular file of user {uid} without other links"
-        )));
-    }
+    let st = own_file::check(&file, ring.uid)?;
     if st.st_size as u64 > FILE_BYTES_MAX {
         return Err(Refusal::Bad(format!(
             "{} bytes are more than a ring has",

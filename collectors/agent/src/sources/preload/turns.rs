@@ -1,12 +1,13 @@
 //! A pass over the rings, in turns: each user's rings get so many steps of it.
 
 use super::cursor::Cursor;
-use super::file::{open, refuse, Refusal};
+use super::file::{open, refuse};
 use super::life::Life;
 use super::ring::{Context, Flow, Ring};
 use super::user::{Turn, User};
 use super::Preload;
 use crate::ship::batch::Batch;
+use crate::sources::own_file::Refusal;
 use crate::sources::Pass;
 use crate::warn;
 use std::collections::VecDeque;
