@@ -7,16 +7,18 @@
 //! `end` is in the spool; when the process is gone without one, the agent ends the launch itself, with no exit code. The server
 //! lets no such end replace one with a code.
 
+mod event;
+mod launches;
+
+use self::event::{parse, write, JobEvent, What};
+use self::launches::Running;
 use super::own_file::{self, Refusal};
-use super::preload::process;
 use super::user_dirs::UserDirs;
 use super::{Pass, Progress, Source};
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::event;
 use crate::ship::batch::Batch;
-use crate::{info, sys, warn};
-use serde::Deserialize;
+use crate::{sys, warn};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -27,52 +29,10 @@ use std::time::{Duration, Instant};
 const FILE_BYTES_MAX: u64 = 64 << 10;
 /// Job events of one user in one look.
 const FILES_MAX: usize = 4096;
-/// Launches of one user whose processes are looked after; well below `FILES_MAX`, since their files are among those.
-const RUNNING_MAX: usize = 1024;
 /// What a kept `start` is called in the end.
 const RUNNING: &str = ".running.job";
 /// How often it is asked whether launchers still live.
 const LIVENESS_EVERY: Duration = Duration::from_millis(500);
-
-#[derive(Clone, Copy, Deserialize, PartialEq)]
-#[serde(rename_all = "lowercase")]
-enum What {
-    Start,
-    End,
-}
-
-#[derive(Clone, Deserialize)]
-struct JobEvent {
-    event: What,
-    job: String,
-    launch: String,
-    cluster: Option<String>,
-    program: Option<String>,
-    command: Option<String>,
-    user: Option<String>,
-    time: i64,
-    exit_code: Option<i32>,
-    /// The launcher's; not shipped.
-    pid: Option<u32>,
-    pid_start_ticks: Option<u64>,
-}
-
-impl JobEvent {
-    /// The process whose end ends the launch, where a `start` names one.
-    fn launcher(&self) -> Option<(u32, u64)> {
-        match self.event {
-            What::Start => Some((self.pid?, self.pid_start_ticks?)),
-            What::End => None,
-        }
-    }
-}
-
-/// A launch that began and did not end yet: the `start`, kept in a file.
-struct Running {
-    start: JobEvent,
-    launcher: (u32, u64),
-    gone: bool,
-}
 
 /// What is in the batch.
 enum Shipped {
@@ -81,42 +41,6 @@ enum Shipped {
     End(String),
     /// An end that the launcher did not tell; the file is the kept `start`.
     Abandoned,
-}
-
-/// Parses a job event file. Unknown keys are dropped; a wrong type is an error.
-fn parse(bytes: &[u8]) -> Result<JobEvent, String> {
-    let event: JobEvent = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-    if event.job.is_empty() || event.launch.is_empty() {
-        return Err("`job` and `launch` must not be empty".into());
-    }
-    Ok(event)
-}
-
-fn write(out: &mut Vec<u8>, e: &JobEvent, uid: u32) {
-    let text = |out: &mut Vec<u8>, name: &str, value: &Option<String>| {
-        event::text(out, name, value.as_ref().map(|v| v.as_bytes()));
-    };
-    event::text(
-        out,
-        "event",
-        Some(if matches!(e.event, What::Start) {
-            b"start"
-        } else {
-            b"end"
-        }),
-    );
-    event::text(out, "job", Some(e.job.as_bytes()));
-    event::text(out, "launch", Some(e.launch.as_bytes()));
-    text(out, "cluster", &e.cluster);
-    text(out, "program", &e.program);
-    text(out, "command", &e.command);
-    text(out, "user", &e.user);
-    event::integer(out, "uid", uid.into());
-    event::integer(out, "time", e.time);
-    match e.exit_code {
-        Some(code) => event::integer(out, "exit_code", code.into()),
-        None => event::text(out, "exit_code", None),
-    }
 }
 
 pub struct Jobs {
@@ -186,84 +110,6 @@ impl Jobs {
             warn!("bad job event not renamed", "{uid}/{name}: {e}");
         }
     }
-}
-
-impl Jobs {
-    /// Asks after the launchers. What cannot be asked now is asked again.
-    fn look_after(&mut self) {
-        for ((uid, name), running) in self.running.iter_mut().filter(|(_, r)| !r.gone) {
-            let (pid, start_ticks) = running.launcher;
-            match process::has_ended(&self.proc, pid, start_ticks) {
-                Ok(gone) => running.gone = gone,
-                Err(e) => warn!("launcher", "{uid}/{name}: process {pid}: {e}; asked again"),
-            }
-        }
-    }
-
-    fn count_running(&self, uid: u32) -> usize {
-        self.running.keys().filter(|(u, _)| *u == uid).count()
-    }
-
-    /// Takes in the kept files of a user, and forgets those that are not there any more.
-    fn take_kept(&mut self, uid: u32, names: Vec<String>, cut: bool) {
-        self.running
-            .retain(|(u, name), _| *u != uid || cut || names.contains(name));
-        for name in names {
-            if self.running.contains_key(&(uid, name.clone())) {
-                continue;
-            }
-            match self.load(uid, &name) {
-                Ok(start) => match start.launcher() {
-                    Some(launcher) => self.keep(uid, name, start, launcher),
-                    None => {
-                        self.refuse(uid, &name, "expected a start with pid and pid_start_ticks")
-                    }
-                },
-                Err(Refusal::Bad(why)) => self.refuse(uid, &name, &why),
-                Err(Refusal::NotNow(e)) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(Refusal::NotNow(e)) => warn!("job event", "{uid}/{name}: {e}"),
-            }
-        }
-    }
-
-    fn keep(&mut self, uid: u32, name: String, start: JobEvent, launcher: (u32, u64)) {
-        let running = Running {
-            start,
-            launcher,
-            gone: false,
-        };
-        self.running.insert((uid, name), running);
-    }
-
-    /// A `start` that the spool has: kept if its launcher can be looked after, else removed.
-    fn settle_start(&mut self, uid: u32, name: &str, start: JobEvent, has_ended: bool) {
-        let Some(launcher) = start.launcher().filter(|_| !has_ended) else {
-            return self.remove(uid, name);
-        };
-        if self.count_running(uid) >= RUNNING_MAX {
-            warn!(
-                "too many launches",
-                "{uid}/{name}: more than {RUNNING_MAX} launches run; whether this one's launcher is killed is not seen"
-            );
-            return self.remove(uid, name);
-        }
-        let kept = format!("{}{RUNNING}", name.strip_suffix(".job").unwrap_or(name));
-        let renamed = match self.dirs.dir(uid) {
-            Some(dir) => sys::rename_at(dir, name, &kept),
-            None => return,
-        };
-        match renamed {
-            Ok(()) => self.keep(uid, kept, start, launcher),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => {
-                warn!(
-                    "job event not kept",
-                    "{uid}/{name}: {e}; whether its launcher is killed is not seen"
-                );
-                self.remove(uid, name);
-            }
-        }
-    }
 
     fn remove(&self, uid: u32, name: &str) {
         let removed = self
@@ -306,43 +152,6 @@ impl Jobs {
                     self.closing.retain(|(u, _)| *u != uid);
                 }
             }
-        }
-        true
-    }
-
-    /// Ends a user's launches whose launchers are gone and told no end. Answers false if the batch is full.
-    fn close_abandoned(&mut self, uid: u32, now_ns: i64, batch: &mut Batch) -> bool {
-        let keys: Vec<_> = self
-            .closing
-            .iter()
-            .filter(|k| k.0 == uid)
-            .cloned()
-            .collect();
-        for key in keys {
-            let told = |launch: &String| {
-                let ends = self.shipped.iter().filter(|(u, _, _)| *u == uid);
-                ends.into_iter()
-                    .any(|(_, _, s)| matches!(s, Shipped::End(ended) if ended == launch))
-            };
-            // An end that was committed before has removed it.
-            if let Some(running) = self.running.get(&key).filter(|r| !told(&r.start.launch)) {
-                let mut end = running.start.clone();
-                end.event = What::End;
-                end.time = now_ns.max(end.time);
-                end.exit_code = None;
-                if !batch.push("job", |out| write(out, &end, uid)) {
-                    return false;
-                }
-                info!(
-                    "launch abandoned",
-                    "job {} of user {uid}: its launcher, process {}, is gone and told no end; it ends here",
-                    end.job,
-                    running.launcher.0
-                );
-                self.counters.records.add(1);
-                self.shipped.push((uid, key.1.clone(), Shipped::Abandoned));
-            }
-            self.closing.remove(&key);
         }
         true
     }

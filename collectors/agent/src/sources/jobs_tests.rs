@@ -2,6 +2,7 @@ use super::super::user_dirs::UserDirs;
 use super::*;
 use crate::clock::Clock;
 use crate::ship::batch::open_window;
+use crate::sources::preload::process;
 use crate::testing::{own_uid, temp_dir};
 use serde_json::Value;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Sources: what the agent reads. Each is one file; a line in `all` makes it exist.
+//! Sources: what the agent reads. Each is one module; a line in `all` makes it exist.
 
 mod jobs;
 mod own_file;

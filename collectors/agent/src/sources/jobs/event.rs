@@ -1,0 +1,74 @@
+//! A job event: as its file says it, and as it is shipped.
+
+use crate::event;
+use serde::Deserialize;
+
+#[derive(Clone, Copy, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    Start,
+    End,
+}
+
+#[derive(Clone, Deserialize)]
+pub struct JobEvent {
+    pub event: What,
+    pub job: String,
+    pub launch: String,
+    pub cluster: Option<String>,
+    pub program: Option<String>,
+    pub command: Option<String>,
+    pub user: Option<String>,
+    pub time: i64,
+    pub exit_code: Option<i32>,
+    /// The launcher's; not shipped.
+    pub pid: Option<u32>,
+    pub pid_start_ticks: Option<u64>,
+}
+
+impl JobEvent {
+    /// The process whose end ends the launch, where a `start` names one.
+    pub fn launcher(&self) -> Option<(u32, u64)> {
+        match self.event {
+            What::Start => Some((self.pid?, self.pid_start_ticks?)),
+            What::End => None,
+        }
+    }
+}
+
+/// Parses a job event file. Unknown keys are dropped; a wrong type is an error.
+pub fn parse(bytes: &[u8]) -> Result<JobEvent, String> {
+    let event: JobEvent = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    if event.job.is_empty() || event.launch.is_empty() {
+        return Err("`job` and `launch` must not be empty".into());
+    }
+    Ok(event)
+}
+
+/// Writes the fields of a `job` event.
+pub fn write(out: &mut Vec<u8>, e: &JobEvent, uid: u32) {
+    let text = |out: &mut Vec<u8>, name: &str, value: &Option<String>| {
+        event::text(out, name, value.as_ref().map(|v| v.as_bytes()));
+    };
+    event::text(
+        out,
+        "event",
+        Some(if matches!(e.event, What::Start) {
+            b"start"
+        } else {
+            b"end"
+        }),
+    );
+    event::text(out, "job", Some(e.job.as_bytes()));
+    event::text(out, "launch", Some(e.launch.as_bytes()));
+    text(out, "cluster", &e.cluster);
+    text(out, "program", &e.program);
+    text(out, "command", &e.command);
+    text(out, "user", &e.user);
+    event::integer(out, "uid", uid.into());
+    event::integer(out, "time", e.time);
+    match e.exit_code {
+        Some(code) => event::integer(out, "exit_code", code.into()),
+        None => event::text(out, "exit_code", None),
+    }
+}
