@@ -1,6 +1,9 @@
 //! The directory of ring files and job events: `<rings>/<uid>/`. Anybody may have made what lies in it, so a user's directory
 //! counts only if that user owns it, and nothing is reached through a symbolic link.
 
+mod watched;
+
+use self::watched::Watched;
 use crate::counters::Counters;
 use crate::{sys, warn};
 use std::collections::BTreeSet;
@@ -10,72 +13,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// A directory is listed anew when it changed, and at least this often.
-const LIST_EVERY: Duration = Duration::from_millis(500);
-/// A directory's time is coarse: changes this soon after a listing may not show in it.
-const TIME_GRAIN: Duration = Duration::from_millis(20);
-/// A directory that took long to list rests for this many times as long.
-const REST_FACTOR: u32 = 20;
-
-/// A directory that is watched for changes of its entries.
-struct Watched {
-    dir: OwnedFd,
-    mtime: (i64, i64),
-    listed: Option<Instant>,
-    took: Duration,
-}
-
-impl Watched {
-    fn new(dir: OwnedFd) -> Watched {
-        Watched {
-            dir,
-            mtime: (0, 0),
-            listed: None,
-            took: Duration::ZERO,
-        }
-    }
-
-    /// Whether to list it now. After `force` only a slow directory is left for later.
-    fn is_due(&mut self, force: bool) -> bool {
-        let Some(listed) = self.listed else {
-            return true;
-        };
-        let since = listed.elapsed();
-        if since < self.took * REST_FACTOR {
-            return false;
-        }
-        if force || since >= LIST_EVERY {
-            return true;
-        }
-        let Ok(st) = sys::stat(&self.dir) else {
-            return true;
-        };
-        (st.st_mtime, st.st_mtime_nsec) != self.mtime
-    }
-
-    fn list(&mut self, each: impl FnMut(&str) -> bool) -> io::Result<()> {
-        let begin = Instant::now();
-        let st = sys::stat(&self.dir)?;
-        let now = sys::clock_ns(libc::CLOCK_REALTIME);
-        let changed = st
-            .st_mtime
-            .saturating_mul(1_000_000_000)
-            .saturating_add(st.st_mtime_nsec);
-        // Changed a moment ago: let the next look list it again.
-        let settled = now.saturating_sub(changed) > TIME_GRAIN.as_nanos() as i64;
-        self.mtime = if settled {
-            (st.st_mtime, st.st_mtime_nsec)
-        } else {
-            (-1, -1)
-        };
-        sys::list(&self.dir, each)?;
-        self.took = begin.elapsed();
-        self.listed = Some(begin);
-        Ok(())
-    }
-}
 
 /// Makes the rings' directory where it is missing and `uid` is root, whose it should be: the first user to run anything would
 /// own it else, and whoever owns it can move others' directories away. `Err`: why it cannot be used, and what to do.
