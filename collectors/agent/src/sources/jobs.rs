@@ -171,8 +171,8 @@ impl Source for Jobs {
         let gone = self.running.iter().filter(|(_, r)| r.gone);
         let gone: BTreeSet<(u32, String)> = gone.map(|(key, _)| key.clone()).collect();
         let mut fresh = BTreeSet::new();
-        let force = |uid| pass.last || gone.iter().any(|(u, _)| *u == uid);
-        for listing in self.dirs.poll(force) {
+        let force = |uid| gone.iter().any(|(u, _)| *u == uid);
+        for listing in self.dirs.poll(pass.last, force) {
             let (uid, cut) = (listing.uid, listing.cut);
             let is_kept = |name: &String| name.ends_with(RUNNING);
             let (kept, mut names): (Vec<_>, Vec<_>) = listing.names.into_iter().partition(is_kept);

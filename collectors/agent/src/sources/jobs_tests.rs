@@ -179,24 +179,24 @@ fn only_a_users_own_directory_counts() {
     }
     let counters = Arc::new(Counters::default());
     let mut dirs = UserDirs::new(rings.clone(), ".job", 10, 2, counters.clone());
-    assert!(dirs.poll(|_| true).is_empty());
+    assert!(dirs.poll(false, |_| true).is_empty());
     assert_eq!(counters.bad_rings.get(), 1);
     // Nor one that is reached through a link.
     let elsewhere = temp_dir("elsewhere");
     symlink(&elsewhere, rings.join(uid.to_string())).unwrap();
     let mut dirs = UserDirs::new(rings.clone(), ".job", 10, 2, counters.clone());
-    assert!(dirs.poll(|_| true).is_empty());
+    assert!(dirs.poll(false, |_| true).is_empty());
     fs::remove_file(rings.join(uid.to_string())).unwrap();
     fs::create_dir(rings.join(uid.to_string())).unwrap();
     for i in 0..3 {
         fs::write(rings.join(uid.to_string()).join(format!("{i}.job")), END).unwrap();
     }
     let mut dirs = UserDirs::new(rings.clone(), ".job", 10, 2, counters.clone());
-    let listing = dirs.poll(|_| true).pop().unwrap();
+    let listing = dirs.poll(false, |_| true).pop().unwrap();
     assert!(listing.cut && listing.names.len() == 2);
     fs::remove_dir_all(&rings).unwrap();
     let mut dirs = UserDirs::new(rings, ".job", 10, 2, counters);
-    assert!(dirs.poll(|_| true).is_empty());
+    assert!(dirs.poll(false, |_| true).is_empty());
 }
 
 /// A launcher: it waits until it is killed.

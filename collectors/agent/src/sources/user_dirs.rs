@@ -99,14 +99,19 @@ impl UserDirs {
     }
 
     /// The directories that changed, and those that `force` names. A user whose directory is gone gets an empty listing.
-    pub fn poll(&mut self, force: impl Fn(u32) -> bool) -> Vec<Listing> {
+    /// `last`: nobody looks after this, so slow ones are listed too.
+    pub fn poll(&mut self, last: bool, force: impl Fn(u32) -> bool) -> Vec<Listing> {
         let mut listings = Vec::new();
-        if self.base.as_mut().is_none_or(|base| base.is_due(false)) {
+        if self
+            .base
+            .as_mut()
+            .is_none_or(|base| base.is_due(false, last))
+        {
             self.list_base(&mut listings);
         }
         let mut gone = Vec::new();
         for (uid, watched) in &mut self.users {
-            if !watched.is_due(force(*uid)) {
+            if !watched.is_due(force(*uid), last) {
                 continue;
             }
             let mut listing = Listing {

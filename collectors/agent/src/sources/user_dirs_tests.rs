@@ -14,7 +14,7 @@ fn dirs(path: &Path, users_max: usize) -> (UserDirs, Arc<Counters>) {
 /// The users whose directories are there, after a new listing.
 fn users(dirs: &mut UserDirs) -> Vec<u32> {
     dirs.base = None;
-    dirs.poll(|_| true);
+    dirs.poll(false, |_| true);
     let mut users: Vec<u32> = dirs.users.iter().map(|(uid, _)| *uid).collect();
     users.sort_unstable();
     users

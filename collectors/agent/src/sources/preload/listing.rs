@@ -45,10 +45,7 @@ impl Preload {
     /// Takes in the directories that changed.
     pub(super) fn list(&mut self, pass: &mut Pass) {
         let mut unlisted = pass.settle.clone();
-        for listing in self
-            .dirs
-            .poll(|uid| pass.last || pass.settle.contains(&uid))
-        {
+        for listing in self.dirs.poll(pass.last, |uid| pass.settle.contains(&uid)) {
             unlisted.remove(&listing.uid);
             self.take_listing(listing);
         }

@@ -125,11 +125,11 @@ impl Preload {
         pass: &mut Pass,
         batch: &mut Batch,
     ) -> Flow {
-        let foreign = user.rings[index].is_foreign(self.namespace);
+        let settles = pass.settle.contains(&user.rings[index].uid);
         let mut c = self.context(user, turn.steps, pass);
         let ring = &mut user.rings[index];
-        if foreign && pass.settle.contains(&ring.uid) {
-            // Whether its process is the job's and has ended cannot be known: so what stands there goes before the job's end.
+        if settles {
+            // What stands there goes before the job's end: its process may be just about to die, as when a whole job is killed.
             (c.ship_open, c.slots_due) = (true, true);
         }
         let before = ring.cursor.bytes(&ring.name);

@@ -30,12 +30,15 @@ impl Watched {
         }
     }
 
-    /// Whether to list it now. After `force` only a slow directory is left for later.
-    pub fn is_due(&mut self, force: bool) -> bool {
+    /// Whether to list it now. After `force` only a slow directory is left for later, and for the `last` time none.
+    pub fn is_due(&mut self, force: bool, last: bool) -> bool {
         let Some(listed) = self.listed else {
             return true;
         };
         let since = listed.elapsed();
+        if last {
+            return true;
+        }
         if since < self.took * REST_FACTOR {
             return false;
         }
