@@ -54,12 +54,13 @@ def user_name() -> str:
 
 
 def _launcher() -> dict[str, int]:
-    """`pid` and `pid_start_ticks` (field 22 of /proc/self/stat) of this process: together they name no other. Empty
-    where /proc does not tell."""
+    """`pid`, `pid_start_ticks` (field 22 of /proc/self/stat) and `pid_namespace` (inode) of this process: together they name
+    no other. Empty where /proc does not tell."""
     try:
         # The command's name in the second field may hold blanks and brackets.
         stat = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
-        return {"pid": os.getpid(), "pid_start_ticks": int(stat[19])}
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+        return {"pid": os.getpid(), "pid_start_ticks": int(stat[19]), "pid_namespace": namespace}
     except (OSError, ValueError, IndexError):
         return {}
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #if defined(__x86_64__)
@@ -35,6 +36,7 @@ struct image {
     char path[256];
     uint64_t anchor_ticks, anchor_ns;
     uint32_t pid;
+    struct process_facts facts;
 };
 static struct image *_Atomic image;
 static _Atomic uint64_t retry_at_ns; /* no ring could be had: until then the program runs unwatched */
@@ -118,6 +120,9 @@ static void measure_window(struct image *im)
  * there too. Reserved now, because a store into a page that the file system cannot supply would kill the program. */
 static bool make_room(int fd, uint64_t offset, uint64_t length)
 {
+    struct rlimit limit; /* of a file's size: beyond it fallocate would kill the program */
+    if (syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) != 0 || offset + length > limit.rlim_cur)
+        return false;
     struct statfs fs;
     if (fstatfs(fd, &fs) != 0)
         return false;
@@ -130,19 +135,20 @@ static bool make_room(int fd, uint64_t offset, uint64_t length)
 static struct image *image_make(void)
 {
     static _Atomic unsigned serial;
-    struct process_facts facts;
-    if (!process_facts(&facts))
-        return NULL;
+    /* Mapped with room for what is needed on the way: we may be on a signal handler's small stack. */
     struct image *im = own_map(sizeof *im, -1, 0);
     if (im == MAP_FAILED)
         return NULL;
-    im->pid = facts.identity.pid;
+    struct process_facts *facts = &im->facts;
+    if (!process_facts(facts))
+        goto no_file;
+    im->pid = facts->identity.pid;
     im->anchor_ns = monotonic_ns();
     im->anchor_ticks = now_ticks();
-    facts.identity.clock = clock_kind;
-    facts.identity.anchor_ticks = im->anchor_ticks;
-    facts.identity.anchor_monotonic_ns = im->anchor_ns;
-    int fd = ring_file_create(&facts, im->path, sizeof im->path, (uint32_t)(im->anchor_ns ^ (atomic_fetch_add(&serial, 1) << 28)));
+    facts->identity.clock = clock_kind;
+    facts->identity.anchor_ticks = im->anchor_ticks;
+    facts->identity.anchor_monotonic_ns = im->anchor_ns;
+    int fd = ring_file_create(facts, im->path, sizeof im->path, (uint32_t)(im->anchor_ns ^ (atomic_fetch_add(&serial, 1) << 28)));
     if (fd < 0)
         goto no_file;
     if (!make_room(fd, 0, TP_NAMES_AT + TP_NAMES_STEP))
@@ -153,7 +159,7 @@ static struct image *image_make(void)
         goto no_room;
     own_close(fd);
     im->names_ready = TP_NAMES_STEP;
-    tp_header_init(im->header, &facts.identity, TP_NAMES_STEP);
+    tp_header_init(im->header, &facts->identity, TP_NAMES_STEP);
     return im;
 no_room:
     own_close(fd);
@@ -337,7 +343,14 @@ void core_forked(void)
     self.segment = NULL;
     self.busy = 0;
     self.retry_at = 0;
-    watched_tag = watched_tag < UINT32_MAX ? watched_tag + 1 : 2;
+    if (started)
+        watched_tag = watched_tag < UINT32_MAX - 1 ? watched_tag + 1 : 2;
+}
+
+/* No descriptor is watched any more. */
+void core_sealed(void)
+{
+    watched_tag = UINT32_MAX;
 }
 
 /* Once, when the library is loaded. `eager`: the process is known to be part of a job even if it does no I/O. */

@@ -13,6 +13,25 @@ struct position positions[FDS];
 
 enum { PATH_ROOM = 4096 };
 
+/* Room for paths: a signal handler's stack may be smaller than one of them. Where all are taken the stack must do. */
+enum { SCRATCHES = 64 };
+static char scratches[SCRATCHES][PATH_ROOM];
+static _Atomic uint64_t scratches_taken;
+static char *scratch_take(void)
+{
+    uint64_t taken = atomic_load_explicit(&scratches_taken, memory_order_relaxed);
+    while (~taken) {
+        uint64_t one = ~taken & (taken + 1);
+        if (atomic_compare_exchange_weak_explicit(&scratches_taken, &taken, taken | one, memory_order_acquire, memory_order_relaxed))
+            return scratches[__builtin_ctzll(one)];
+    }
+    return NULL;
+}
+static void scratch_give(char *scratch)
+{
+    atomic_fetch_and_explicit(&scratches_taken, ~(UINT64_C(1) << (scratch - scratches[0]) / PATH_ROOM), memory_order_release);
+}
+
 /* The working directory: two places, so that a reader never sees one half written. */
 static char directories[2][PATH_ROOM];
 static _Atomic uint32_t directory_version; /* 0: not known; else even, and the text is in directories[version / 2 % 2] */
@@ -78,13 +97,10 @@ static struct file keep(const char *path, int length)
     return (struct file){id, name_keep(id, path, (size_t)length), (uint32_t)length};
 }
 
-struct file file_of(int directory, const char *path)
+static struct file file_in(char *text, int directory, const char *path)
 {
     const struct file none = {0};
-    if (!path || outside())
-        return none;
-    char text[PATH_ROOM];
-    int length = 0, error = errno;
+    int length = 0;
     if (path[0] != '/') {
         if (directory == AT_FDCWD) {
             length = append(text, 0, working_directory());
@@ -98,15 +114,29 @@ struct file file_of(int directory, const char *path)
                 length = descriptor_path(directory, text);
             }
         }
-        if (length < 0) {
-            errno = error;
+        if (length < 0)
             return none;
-        }
         if (length == 1)
             length = 0; /* the root */
     }
     length = append(text, length, path);
-    struct file f = length == 0 ? keep("/", 1) : keep(text, length);
+    return length == 0 ? keep("/", 1) : keep(text, length);
+}
+static __attribute__((noinline)) struct file file_on_stack(int directory, const char *path)
+{
+    char text[PATH_ROOM];
+    return file_in(text, directory, path);
+}
+
+struct file file_of(int directory, const char *path)
+{
+    if (!path || outside())
+        return (struct file){0};
+    int error = errno;
+    char *text = scratch_take();
+    struct file f = text ? file_in(text, directory, path) : file_on_stack(directory, path);
+    if (text)
+        scratch_give(text);
     errno = error;
     return f;
 }
@@ -177,14 +207,26 @@ void descriptor_copied(int from, int to)
     set(to, watched_tag, f, position);
 }
 
-/* The watched file that a descriptor stands for, asked of the system; none where it is no file or directory. */
-static struct file descriptor_file(int fd, struct stat *st)
+static struct file descriptor_file_in(char *path, int fd, struct stat *st)
 {
-    char path[PATH_ROOM];
     int length = descriptor_path(fd, path);
     struct file f = length > 0 ? keep(path, length) : (struct file){0};
     if (f.id && (syscall(SYS_fstat, fd, st) != 0 || !(S_ISREG(st->st_mode) || S_ISDIR(st->st_mode))))
         f.id = 0;
+    return f;
+}
+static __attribute__((noinline)) struct file descriptor_file_on_stack(int fd, struct stat *st)
+{
+    char path[PATH_ROOM];
+    return descriptor_file_in(path, fd, st);
+}
+/* The watched file that a descriptor stands for, asked of the system; none where it is no file or directory. */
+static struct file descriptor_file(int fd, struct stat *st)
+{
+    char *path = scratch_take();
+    struct file f = path ? descriptor_file_in(path, fd, st) : descriptor_file_on_stack(fd, st);
+    if (path)
+        scratch_give(path);
     return f;
 }
 

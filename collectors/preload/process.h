@@ -7,6 +7,7 @@ struct process_facts {
     struct tp_identity identity;
     char job[128];
     char program[1024];
+    char stat[1024];
 };
 bool process_facts(struct process_facts *);
 /* Makes and opens the ring file; -1 where it can't be. */
@@ -14,5 +15,6 @@ int ring_file_create(const struct process_facts *, char *path, size_t room, uint
 
 void core_start(uint64_t window_ns, bool eager);
 void core_forked(void);
+void core_sealed(void);
 const char *name_keep(uint64_t file, const char *path, size_t length);
 #endif

@@ -19,7 +19,7 @@ pub fn number(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends a JSON string. Bytes that are no UTF-8 become U+FFFD.
+/// Appends a JSON string. Bytes that are no UTF-8 become `\xHH`.
 pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     for chunk in bytes.utf8_chunks() {
@@ -30,8 +30,9 @@ pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
                 _ => out.push(b),
             }
         }
-        if !chunk.invalid().is_empty() {
-            out.extend_from_slice("\u{fffd}".as_bytes());
+        // As text, not as one mark for all: names that differ must stay different files.
+        for &b in chunk.invalid() {
+            out.extend_from_slice(format!("\\\\x{b:02x}").as_bytes());
         }
     }
     out.push(b'"');
@@ -91,7 +92,7 @@ mod tests {
             (&b"plain"[..], "plain"),
             (b"q\"b\\n\n\x01", "q\"b\\n\n\x01"),
             ("Grüße".as_bytes(), "Grüße"),
-            (b"a\xffb\xc3", "a\u{fffd}b\u{fffd}"),
+            (b"a\xffb\xc3", "a\\xffb\\xc3"),
         ] {
             let mut out = Vec::new();
             string(&mut out, bytes);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -469,6 +470,7 @@ int main(int count, char **arguments)
         return 2;
     }
     int report = fcntl(1, F_DUPFD, 100);
+    MUST(prctl(PR_SET_NAME, "every") == 0);
     descriptors();
     metadata();
     streams();

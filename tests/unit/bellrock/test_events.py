@@ -15,7 +15,7 @@ def test_an_event_holds_what_the_format_says(tmp_path: Path) -> None:
     end = events.write_event(tmp_path, launch, "end", 137)
     body = json.loads(start.read_text())
     fields = {"event", "job", "launch", "cluster", "program", "command", "user", "time", "exit_code"}
-    assert set(body) == fields | {"pid", "pid_start_ticks"} and set(json.loads(end.read_text())) == fields
+    assert set(body) == fields | {"pid", "pid_start_ticks", "pid_namespace"} and set(json.loads(end.read_text())) == fields
     assert (body["event"], body["job"], body["program"], body["time"], body["exit_code"]) == ("start", "j1", "dd", 5, None)
     assert shlex.split(body["command"]) == ["/usr/bin/dd", "if=a b"]
     assert json.loads(end.read_text())["exit_code"] == 137

@@ -13,6 +13,7 @@ mod launches;
 use self::event::{parse, write, JobEvent, What};
 use self::launches::Running;
 use super::own_file::{self, Refusal};
+use super::preload::process;
 use super::user_dirs::UserDirs;
 use super::{Pass, Progress, Source};
 use crate::config::Config;
@@ -56,11 +57,14 @@ pub struct Jobs {
     closing: BTreeSet<(u32, String)>,
     liveness_seen: Option<Instant>,
     proc: PathBuf,
+    /// Ours; in another one a pid means another process.
+    namespace: Option<u64>,
 }
 
 impl Jobs {
     pub fn new(config: &Config, counters: Arc<Counters>) -> Jobs {
         let path = config.under_root(&config.rings);
+        let proc = config.under_root(Path::new("/proc"));
         let dirs = UserDirs::new(path, ".job", config.users_max, FILES_MAX, counters.clone());
         Jobs {
             dirs,
@@ -70,7 +74,8 @@ impl Jobs {
             running: BTreeMap::new(),
             closing: BTreeSet::new(),
             liveness_seen: None,
-            proc: config.under_root(Path::new("/proc")),
+            namespace: process::namespace(&proc),
+            proc,
         }
     }
 

@@ -226,6 +226,21 @@ impl Drop for Launcher {
     }
 }
 
+#[test]
+fn a_launcher_in_another_pid_namespace_is_not_looked_after() {
+    let own = process::namespace(Path::new("/proc"));
+    let start = |namespace: u64| {
+        let more = format!("\"exit_code\":null,\"pid\":4194304,\"pid_start_ticks\":1,\"pid_namespace\":{namespace}");
+        let text = END
+            .replace("\"end\"", "\"start\"")
+            .replace("\"exit_code\":3", &more);
+        parse(text.as_bytes()).unwrap()
+    };
+    assert_eq!(start(own.unwrap()).launcher(own), Some((4194304, 1)));
+    assert_eq!(start(own.unwrap() + 1).launcher(own), None);
+    assert_eq!(start(1).launcher(None), Some((4194304, 1)));
+}
+
 fn kinds(events: &[Value]) -> Vec<&str> {
     events
         .iter()

@@ -24,14 +24,17 @@ pub struct JobEvent {
     /// The launcher's; not shipped.
     pub pid: Option<u32>,
     pub pid_start_ticks: Option<u64>,
+    pub pid_namespace: Option<u64>,
 }
 
 impl JobEvent {
-    /// The process whose end ends the launch, where a `start` names one.
-    pub fn launcher(&self) -> Option<(u32, u64)> {
+    /// The process whose end ends the launch, where a `start` names one of this pid namespace (`None`: of whichever).
+    pub fn launcher(&self, namespace: Option<u64>) -> Option<(u32, u64)> {
+        let elsewhere =
+            matches!((self.pid_namespace, namespace), (Some(its), Some(ours)) if its != ours);
         match self.event {
-            What::Start => Some((self.pid?, self.pid_start_ticks?)),
-            What::End => None,
+            What::Start if !elsewhere => Some((self.pid?, self.pid_start_ticks?)),
+            _ => None,
         }
     }
 }

@@ -43,11 +43,13 @@ impl Jobs {
                 continue;
             }
             match self.load(uid, &name) {
-                Ok(start) => match start.launcher() {
+                Ok(start) => match start.launcher(self.namespace) {
                     Some(launcher) => self.keep(uid, name, start, launcher),
-                    None => {
-                        self.refuse(uid, &name, "expected a start with pid and pid_start_ticks")
-                    }
+                    None => self.refuse(
+                        uid,
+                        &name,
+                        "expected a start with pid and pid_start_ticks of this pid namespace",
+                    ),
                 },
                 Err(Refusal::Bad(why)) => self.refuse(uid, &name, &why),
                 Err(Refusal::NotNow(e)) if e.kind() == io::ErrorKind::NotFound => {}
@@ -67,7 +69,7 @@ impl Jobs {
 
     /// A `start` that the spool has: kept if its launcher can be looked after, else removed.
     pub(super) fn settle_start(&mut self, uid: u32, name: &str, start: JobEvent, has_ended: bool) {
-        let Some(launcher) = start.launcher().filter(|_| !has_ended) else {
+        let Some(launcher) = start.launcher(self.namespace).filter(|_| !has_ended) else {
             return self.remove(uid, name);
         };
         if self.count_running(uid) >= RUNNING_MAX {
