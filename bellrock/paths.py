@@ -3,6 +3,7 @@
 Every place can be moved by a variable of the environment: BELLROCK_BUILD, BELLROCK_STATE, BELLROCK_RINGS.
 """
 
+import hashlib
 import json
 import os
 import stat
@@ -48,9 +49,13 @@ def state_dir() -> Path:
 
 
 def rings_dir() -> Path:
-    """The rings' place, not made yet: $BELLROCK_RINGS, else /dev/shm/bellrock-UID."""
+    """The rings' place, not made yet: $BELLROCK_RINGS, else /dev/shm/bellrock-UID, or with $BELLROCK_STATE one of that state's own:
+    two servers' agents would take each other's records."""
     named = os.environ.get("BELLROCK_RINGS")
-    return Path(named).absolute() if named else Path(f"/dev/shm/bellrock-{os.getuid()}")
+    if named:
+        return Path(named).absolute()
+    own = f"-{hashlib.sha256(os.fsencode(state_dir())).hexdigest()[:8]}" if os.environ.get("BELLROCK_STATE") else ""
+    return Path(f"/dev/shm/bellrock-{os.getuid()}{own}")
 
 
 def private_dir(path: Path) -> Path:

@@ -76,10 +76,18 @@ NOTHING_SEEN = (
 )
 
 
+def losses(answer: dict[str, Any]) -> list[str]:
+    """A line for each node on which something was lost while the job ran."""
+    return [
+        f"{text.number(row['lost'])} operations or records were lost on {text.plain(row['node'])} meanwhile: the figures are perhaps too low"
+        for row in answer["losses"]
+    ]
+
+
 def summary(answer: dict[str, Any]) -> list[str]:
     """A job in a few lines of plain text, for the end of `bellrock run`."""
     job, profile = answer["job"], answer["profile"]
-    lines = [first_line(job, profile)]
+    lines = [first_line(job, profile), *(f"  {line}" for line in losses(answer))]
     if is_blank(profile):
         return [*lines, f"  {NOTHING_SEEN}"]
     for direction in ("read", "write"):
@@ -131,6 +139,7 @@ def show(
     """A job's report for a terminal of `width` columns; `page` is the address of the same in a browser ("": none)."""
     job, profile = answer["job"], answer["profile"]
     parts: list[RenderableType] = [Text(first_line(job, profile), style="bold"), _facts(job, profile, page)]
+    parts += [Text(line, style="red") for line in losses(answer)]
     if is_blank(profile):
         return Group(*parts, Text(NOTHING_SEEN))
     parts += [_heading("Traffic"), _traffic(profile)]

@@ -85,6 +85,10 @@ def environment(base: Mapping[str, str], library: Path, rings: Path, job: str, w
     already = environ.get("LD_PRELOAD", "")
     if str(library) not in re.split(r"[\s:]+", already):
         environ["LD_PRELOAD"] = f"{library}:{already}" if already else str(library)
+    # A program with the address sanitizer would refuse to start, because we come before its runtime.
+    options = base.get("ASAN_OPTIONS", "")
+    if "verify_asan_link_order" not in options:
+        environ["ASAN_OPTIONS"] = f"{options}:verify_asan_link_order=0".lstrip(":")
     environ["BELLROCK_JOB"] = job
     environ["BELLROCK_RINGS"] = str(rings)
     for name, prefixes in (("BELLROCK_WATCH", watch.watch), ("BELLROCK_IGNORE", watch.ignore)):

@@ -36,6 +36,8 @@ struct Agent {
     batch: Batch,
     sampler: Sampler,
     sampled: Option<Instant>,
+    /// Losses that the last sample told of.
+    lost_sampled: u64,
     once: bool,
 }
 
@@ -121,6 +123,7 @@ pub fn run(config: Config, once: bool) -> ExitCode {
         batch,
         sampler,
         sampled: None,
+        lost_sampled: 0,
         once,
     };
     if !once {
@@ -169,7 +172,11 @@ impl Agent {
             }
         }
         let period = Duration::from_secs(self.config.sample_period_s);
-        if last || self.sampled.is_none_or(|t| t.elapsed() >= period) {
+        // A job's end must not come without the losses that it had.
+        let lost = self.counters.lost.get() + self.counters.lost_runs.get();
+        let losses_due = lost != self.lost_sampled && !pass.settle.is_empty();
+        if last || losses_due || self.sampled.is_none_or(|t| t.elapsed() >= period) {
+            self.lost_sampled = lost;
             if !self.batch.has_room() && !self.commit() {
                 return None;
             }

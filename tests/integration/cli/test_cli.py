@@ -56,7 +56,7 @@ class FakeApi:
         name = parts[3]
         if len(parts) == 4:
             more = {"errors": 0, "mapped_bytes": 0, "folded_ops": 0, "slowest_op": None, "operations": [], "request_sizes": []}
-            return 200, {"job": found, "profile": {**HEADLINE, "job_id": name, "program": "sim", **more}}
+            return 200, {"job": found, "profile": {**HEADLINE, "job_id": name, "program": "sim", **more}, "losses": []}
         if parts[4] == "series":
             rates = {"read_bytes_per_s": [0, 0], "write_bytes_per_s": [8192, 0]}
             return 200, {"from_ns": START_NS, "to_ns": START_NS + 2 * 10**9, "step_s": 1.0, "t_ns": [START_NS, START_NS + 10**9], **rates}
@@ -162,7 +162,7 @@ def test_show_as_report_and_as_json(api: FakeApi) -> None:
     report = bellrock("show", "4711")
     assert report.returncode == 0 and "each process has files of its own" in report.stdout and "/jobs/4711" in report.stdout
     whole = json.loads(bellrock("show", "4711", "--json").stdout)
-    assert set(whole) == {"job", "profile", "series", "files", "processes"} and whole["profile"]["write_bytes"] == 8192
+    assert set(whole) == {"job", "profile", "losses", "series", "files", "processes"} and whole["profile"]["write_bytes"] == 8192
 
 
 def test_an_unknown_job_is_1_and_says_where_to_look(api: FakeApi) -> None:

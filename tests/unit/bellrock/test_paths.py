@@ -17,6 +17,17 @@ def test_the_state_follows_its_variables(monkeypatch: pytest.MonkeyPatch) -> Non
     assert paths.state_dir() == Path("/h/.local/share/bellrock")
 
 
+def test_each_state_has_rings_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BELLROCK_RINGS", raising=False)
+    found = set()
+    for state in (None, "/a", "/b"):
+        monkeypatch.delenv("BELLROCK_STATE", raising=False)
+        if state:
+            monkeypatch.setenv("BELLROCK_STATE", state)
+        found.add(paths.rings_dir())
+    assert len(found) == 3 and Path(f"/dev/shm/bellrock-{os.getuid()}") in found
+
+
 def test_directories_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = tmp_path / "wide"
     wide.mkdir(mode=0o755)

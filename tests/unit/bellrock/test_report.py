@@ -78,17 +78,25 @@ def test_the_headline_is_what_jobdb_calls_so() -> None:
 
 
 def test_a_summary_tells_each_direction_that_was_used() -> None:
-    lines = report.summary({"job": JOB, "profile": PROFILE})
+    lines = report.summary({"job": JOB, "profile": PROFILE, "losses": []})
     text = "\n".join(lines)
     assert lines[0] == "job j1 · sim · completed in 12.5 s · 4 processes on 1 node"
     assert "64.0 MiB in 1,024 calls" in text and "32.0 MiB/s" in text and "48.0 MiB/s" in text and "N-1" in text
     assert "read" not in text.replace("already", "") and "2 calls failed" in text and "1 file " in text
 
 
+def test_losses_are_told_first() -> None:
+    answer = {"job": JOB, "profile": PROFILE, "losses": [{"node": "n1\x1b[2J", "lost": 1234}]}
+    told = "1,234 operations or records were lost on n1?[2J meanwhile: the figures are perhaps too low"
+    assert report.summary(answer)[1].strip() == told
+    shown = rendered(report.show(answer, SERIES, FILES, PROCESSES, "http://x", 120))
+    assert shown.index("1,234 operations or records were lost") < shown.index("Traffic")
+
+
 def test_a_job_of_which_nothing_was_seen_says_why_that_may_be() -> None:
     blank = {**PROFILE, "processes": 0, "write_ops": 0, "metadata_ops": 0, "errors": 0}
-    assert "statically linked" in report.summary({"job": JOB, "profile": blank})[1]
-    shown = rendered(report.show({"job": JOB, "profile": blank}, SERIES, FILES, PROCESSES, "http://x", 120))
+    assert "statically linked" in report.summary({"job": JOB, "profile": blank, "losses": []})[1]
+    shown = rendered(report.show({"job": JOB, "profile": blank, "losses": []}, SERIES, FILES, PROCESSES, "http://x", 120))
     assert "statically linked" in shown and "MODE" not in shown
 
 
@@ -98,7 +106,7 @@ def test_a_failed_job_tells_its_exit_code_and_a_running_one_its_time() -> None:
 
 
 def test_the_report_shows_every_part() -> None:
-    shown = rendered(report.show({"job": JOB, "profile": PROFILE}, SERIES, FILES, PROCESSES, "http://127.0.0.1:8425/jobs/j1", 120))
+    shown = rendered(report.show({"job": JOB, "profile": PROFILE, "losses": []}, SERIES, FILES, PROCESSES, "http://127.0.0.1:8425/jobs/j1", 120))
     for part in (
         "all processes share one file",
         "Bandwidth over time",
@@ -115,7 +123,7 @@ def test_the_report_shows_every_part() -> None:
 
 
 def test_the_report_fits_a_narrow_terminal() -> None:
-    shown = rendered(report.show({"job": JOB, "profile": PROFILE}, SERIES, FILES, PROCESSES, "http://x", 80), 80)
+    shown = rendered(report.show({"job": JOB, "profile": PROFILE, "losses": []}, SERIES, FILES, PROCESSES, "http://x", 80), 80)
     assert max(len(line) for line in shown.splitlines()) <= 80
 
 

@@ -57,6 +57,7 @@ def test_the_environment_of_a_program() -> None:
     assert environ == {
         "HOME": "/h",
         "LD_PRELOAD": "/opt/b/libbellrock.so:/x/other.so",
+        "ASAN_OPTIONS": "verify_asan_link_order=0",
         "BELLROCK_JOB": "j",
         "BELLROCK_RINGS": "/r",
         "BELLROCK_WATCH": "/a:/b",
@@ -64,7 +65,9 @@ def test_the_environment_of_a_program() -> None:
     }
     assert base == {"LD_PRELOAD": "/x/other.so", "HOME": "/h"}
     again = watch.environment(environ, library, Path("/r"), "j", watch.Watch())
-    assert again["LD_PRELOAD"] == environ["LD_PRELOAD"]
+    assert (again["LD_PRELOAD"], again["ASAN_OPTIONS"]) == (environ["LD_PRELOAD"], environ["ASAN_OPTIONS"])
+    own = watch.environment({"ASAN_OPTIONS": "detect_leaks=0"}, library, Path("/r"), "j", watch.Watch())
+    assert own["ASAN_OPTIONS"] == "detect_leaks=0:verify_asan_link_order=0"
 
 
 def test_a_library_that_cannot_be_named_in_ld_preload() -> None:
