@@ -164,12 +164,18 @@ def _by_rank(runs: Runs, members: np.ndarray) -> int:
     return sum(max(1, number) for number in number_of.values()) if number_of else int(members.sum())
 
 
+def _pid(node: str, process: str) -> tuple[str, str, str]:
+    """(node, pid namespace, pid) of a process PID.STARTTICKS[.NAMESPACE]."""
+    pid, _, rest = process.partition(".")
+    return node, rest.partition(".")[2], pid
+
+
 def _launchers(runs: Runs) -> np.ndarray:
     """Per process: moved nothing itself, but a descendant on its node did."""
     moving = _having(runs, runs.mask("read", "write", "mmap"))
-    pids = [(node, process.partition(".")[0]) for node, process in runs.process_keys]
-    parent_of = {pid: (pid[0], str(parent)) for pid, parent in zip(pids, runs.parents, strict=True) if parent is not None}
-    above: set[tuple[str, str]] = set()
+    pids = [_pid(node, process) for node, process in runs.process_keys]
+    parent_of = {pid: (pid[0], pid[1], str(parent)) for pid, parent in zip(pids, runs.parents, strict=True) if parent is not None}
+    above: set[tuple[str, str, str]] = set()
     for number in np.flatnonzero(moving).tolist():
         pid = parent_of.get(pids[number])
         while pid is not None and pid not in above:

@@ -164,6 +164,9 @@ def test_the_mode_leaves_out_launchers_and_no_one_else():
     assert compute([shell, *workers, idle]).io_mode_write == "N-M"
     assert compute([elsewhere, *workers]).io_mode_write == "N-M"
     assert compute([shell, launcher, *workers, grandchild, idle]).processes == 6
+    there = [row("write", bytes=100, process=f"{p}.5.f00d", parent=1, file=f"/own{p}") for p in (11, 12)]
+    assert compute([shell, *there]).io_mode_write == "N-M", "pid 1 of another namespace is another process"
+    assert compute([row("stat", process="1.1.f00d"), *there]).io_mode_write == "N-N"
     # Each the other's parent, as reused pids and lies have it.
     assert compute([row("open", process=f"{p}.1", parent=3 - p) for p in (1, 2)]).processes == 2
 

@@ -495,7 +495,14 @@ fn a_process_in_another_pid_namespace_is_judged_by_its_ring() {
     f.source.namespaces_seen = Some(Instant::now()); // as if they could not be seen
     let ours = RingFile::with_header(&f.dir, 4194304, 1, |h| h.pid_namespace = own);
     let theirs = RingFile::with_header(&f.dir, 4194304, 2, |h| h.pid_namespace = own + 1);
-    let mut done = 0;
+    let mut done = 10;
+    (0..done).for_each(|i| theirs.record(0, &write(i * i, 1)));
+    let first = f.pass(true);
+    assert_eq!(counts(&first), (2, 10));
+    let names: std::collections::BTreeSet<&str> =
+        first.iter().filter_map(|e| e["process"].as_str()).collect();
+    let there = format!("4194304.2.{:x}", own + 1);
+    assert_eq!(names, ["4194304.1", &there].into());
     let mut operate = |f: &mut Fixture, times: u64| {
         for _ in 0..times {
             theirs.record(0, &write(done * done, 1));
@@ -503,7 +510,6 @@ fn a_process_in_another_pid_namespace_is_judged_by_its_ring() {
         }
         counts(&f.pass(true))
     };
-    assert_eq!(operate(&mut f, 10), (2, 10));
     assert!(!ours.path.exists());
     assert_eq!(operate(&mut f, 5), (0, 5));
     f.ahead_ns = life::SILENT_AFTER_NS + 60_000_000_000;

@@ -83,7 +83,7 @@ impl Reader {
         };
         if self
             .ring
-            .identify(&c.now)
+            .identify(&c.now, None)
             .and_then(|()| self.ring.begin(&c))
             .is_err()
         {

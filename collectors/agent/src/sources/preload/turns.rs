@@ -106,7 +106,7 @@ impl Preload {
             }
         }
         if !ring.is_identified() {
-            let identified = ring.identify(&pass.now);
+            let identified = ring.identify(&pass.now, self.namespace);
             self.ask_life(ring, identified.is_ok(), pass);
             if let Err(why) = identified {
                 refuse(ring, &self.counters, why);

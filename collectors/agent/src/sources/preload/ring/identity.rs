@@ -47,12 +47,16 @@ impl Ring {
         self.facts.is_some()
     }
 
-    /// Takes from the header what never changes.
-    pub fn identify(&mut self, now: &Now) -> Result<(), &'static str> {
+    /// Takes from the header what never changes. `own`: this agent's pid namespace.
+    pub fn identify(&mut self, now: &Now, own: Option<u64>) -> Result<(), &'static str> {
         if self.facts.is_none() {
             let mut bytes = [0u8; size_of::<Header>()];
             let view = self.header(&mut bytes)?;
-            let process = format!("{}.{}", self.pid, self.start_ticks);
+            let mut process = format!("{}.{}", self.pid, self.start_ticks);
+            if is_foreign(view.pid_namespace(), own) {
+                // Containers that start together have the same pid 1 at the same tick.
+                process += &format!(".{:x}", view.pid_namespace());
+            }
             let facts = Facts {
                 clock: view.clock(),
                 anchor_ticks: view.anchor_ticks(),
@@ -74,7 +78,10 @@ impl Ring {
 
     /// Whether its pid is a number of another namespace than `own`.
     pub fn is_foreign(&self, own: Option<u64>) -> bool {
-        let theirs = self.pid_namespace();
-        theirs != 0 && own.is_some_and(|own| own != theirs)
+        is_foreign(self.pid_namespace(), own)
     }
+}
+
+fn is_foreign(theirs: u64, own: Option<u64>) -> bool {
+    theirs != 0 && own.is_some_and(|own| own != theirs)
 }
