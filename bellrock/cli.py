@@ -291,6 +291,7 @@ def _find(lease: "Lease", job: str) -> dict[str, Any]:
 
 def main() -> None:
     """The entry point: runs the command line and exits with its code."""
+    output.prepare()
     try:
         # click would print a traceback for what it does not know, and its own words for Ctrl-C.
         code = cli.main(prog_name="bellrock", standalone_mode=False)
@@ -305,8 +306,7 @@ def main() -> None:
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
     except (output.ReaderGone, BrokenPipeError):
-        # The interpreter must not find out again at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        output.abandon()
         code = 0
     except BellrockError as error:
         console.fail(error.what, error.hint)

@@ -1,11 +1,14 @@
 """Standard output: results alone, as tables or JSON. A reader that goes away (`bellrock jobs | head`) is no error."""
 
+import io
 import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from bellrock.errors import BellrockError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,3 +55,19 @@ def _to_reader() -> Iterator[None]:
         sys.stdout.flush()
     except BrokenPipeError as error:
         raise ReaderGone from error
+    except OSError as error:
+        abandon()
+        raise BellrockError(f"standard output cannot be written: {error.strerror}", "look at where it goes: is that disk full?") from error
+
+
+def prepare() -> None:
+    """See to it that anything can be printed: what the terminal's encoding lacks becomes escapes, and a closed output takes all."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def abandon() -> None:
+    """Let nothing more be written: the interpreter would find out again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -200,6 +200,17 @@ def test_a_server_tells_where_it_is_and_opens_no_port_that_was_not_wished_for(st
     assert running.returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("redirection", "code", "told"),
+    [("> /dev/full", 1, "standard output cannot be written: No space left on device"), (">&-", 0, ""), ("| cat", 0, "")],
+)
+def test_an_output_that_takes_nothing_is_no_fault_of_ours(api: FakeApi, state, redirection: str, code: int, told: str) -> None:
+    script = f"set -o pipefail; '{sys.executable}' -m bellrock jobs {redirection}"
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code and told in done.stderr and "fault of Bellrock" not in done.stderr, done.stderr
+
+
 def test_run_leaves_the_program_alone_and_tells_start_and_end(api: FakeApi, state) -> None:
     done = bellrock("run", "--name", "j-1", "--", "sh", "-c", "cat; echo err >&2; exit 3", input="in")
     assert (done.returncode, done.stdout) == (3, "in")
