@@ -82,6 +82,7 @@ def run() -> list[dict]:
         {"name": "rss_idle_mb", "value": idle, "unit": "MiB", **beacon},
         {"name": "rss_busy_mb", "value": max(r[1] for r in results.values()), "unit": "MiB", **beacon},
     ]
-    for mode, name in (("seq", "cpu_busy_sequential_pct"), ("random", "cpu_busy_random_pct")):
-        rows.append({"name": name, "value": results[mode][0], "unit": "% of a core", "baseline_name": "the target for sequential access", "baseline": 1.0})
+    unit = "% of a core"
+    rows.append({"name": "cpu_busy_sequential_pct", "value": results["seq"][0], "unit": unit, "baseline_name": "the target", "baseline": 1.0})
+    rows.append({"name": "cpu_busy_random_pct", "value": results["random"][0], "unit": unit})
     return rows
