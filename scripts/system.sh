@@ -10,13 +10,27 @@ essential=() optional=()
 has() { command -v "$1" >/dev/null 2>&1; }
 package_known() { [[ $(apt-cache policy "$1" 2>/dev/null) == *"Candidate: "[0-9]* ]]; }
 
+# Sets cargo_package to the distribution's package with a cargo that is new enough; Debian 12 has one beside its old one.
+cargo_package() {
+  local version
+  for cargo_package in cargo cargo-web; do
+    version=$(apt-cache policy "$cargo_package" 2>/dev/null | sed -n 's/^ *Candidate: //p')
+    [[ ${version#*:} =~ ^([0-9]+)\.([0-9]+) ]] || continue
+    ((BASH_REMATCH[1] > 1 || BASH_REMATCH[2] >= 85)) && return 0
+  done
+  return 1
+}
+
 look_for_essential() {
   essential=()
   # A compiler alone is no use: the C library's headers come in a package of their own.
   if ! has cc || [[ ! -e /usr/include/stdio.h ]]; then essential+=(gcc libc6-dev); fi
   has make || essential+=(make)
-  # A distribution's cargo may be too old; then rustup's installer is fetched.
-  if ! has curl && ! scripts/rust.sh check; then essential+=(curl ca-certificates); fi
+  # Rust from the distribution where it is new enough; else rustup's installer is fetched.
+  if ! scripts/rust.sh check; then
+    if cargo_package; then essential+=("$cargo_package")
+    elif ! has curl; then essential+=(curl ca-certificates); fi
+  fi
   [[ -x .venv/bin/python ]] && return 0
   scripts/find_python.sh venv >/dev/null && return 0
   local python

@@ -68,6 +68,26 @@ def test_without_cargo_and_curl_the_way_to_get_them_is_told(copy):
 
 
 @pytest.mark.parametrize(
+    ("cargo", "cargo_web", "wanted"),
+    [
+        ("1.85.0+dfsg3-1", "(none)", "cargo"),  # Debian 13
+        ("0.66.0+ds1-1", "1:1.96.0+dfsg1-1~deb12u2", "cargo-web"),  # Debian 12
+        ("1.84.1-1", "(none)", "curl ca-certificates"),
+        ("(none)", "(none)", "curl ca-certificates"),
+    ],
+)
+def test_a_distributions_rust_is_taken_where_it_is_new_enough(copy, cargo, cargo_web, wanted):
+    python = copy / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("")
+    python.chmod(0o755)
+    policy = f'case $2 in cargo) v="{cargo}";; cargo-web) v="{cargo_web}";; esac; echo "$2:"; echo "  Candidate: $v"'
+    stubs = {"cc": "exit 0", "make": "exit 0", "apt-get": 'echo "$@" >> apt.log', "apt-cache": policy}
+    run(copy, "bash", "scripts/system.sh", "build", path=tools(copy, **stubs))
+    assert (copy / "apt.log").read_text().splitlines()[-1].endswith(f" {wanted}")
+
+
+@pytest.mark.parametrize(
     ("stubs", "fetched"),
     [
         ({}, True),
