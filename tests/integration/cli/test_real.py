@@ -126,8 +126,8 @@ def test_a_killed_server_loses_nothing_and_comes_back_to_its_port(start_server, 
         stderr=subprocess.PIPE,
         text=True,
     )
-    until(lambda: list(tmp_path.glob("nn.*")), "the program's files")
-    time.sleep(1)  # some records are on their way
+    written = tmp_path / "nn.0000"
+    until(lambda: written.exists() and written.stat().st_size > MIB, "a second's records to be on their way")
     server.kill()
     server.wait()
     until(lambda: (tmp_path / "nn.0000").stat().st_size > 3 * MIB, "the program to write on")

@@ -535,13 +535,17 @@ fn a_process_in_another_pid_namespace_has_ended_when_none_has_its_number_there()
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn();
-    let Ok(mut child) = child else { return };
+    let Ok(mut child) = child else {
+        eprintln!("skipped: there is no unshare. Run: apt-get install util-linux");
+        return;
+    };
     let mut input = child.stdin.take().unwrap();
     let mut echo = [0];
     if input.write_all(b"x").is_err() || child.stdout.take().unwrap().read_exact(&mut echo).is_err()
     {
         child.wait().unwrap();
-        return; // only root can make namespaces
+        eprintln!("skipped: only root can make pid namespaces");
+        return;
     }
     let own = process::namespace(Path::new("/proc")).unwrap();
     let is_child = |pid: &String| {
@@ -559,7 +563,8 @@ fn a_process_in_another_pid_namespace_has_ended_when_none_has_its_number_there()
         .ino();
     if process::in_other_namespaces(Path::new("/proc"), own).is_none() {
         end(&mut child);
-        return; // we are in a container ourselves
+        eprintln!("skipped: in a container other pid namespaces cannot be seen");
+        return;
     }
     let there = RingFile::with_header(&f.dir, 1, 5, |h| h.pid_namespace = theirs);
     let gone = RingFile::with_header(&f.dir, 2, 5, |h| h.pid_namespace = theirs);
