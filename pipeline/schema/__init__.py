@@ -12,9 +12,9 @@ from importlib import resources
 
 import pyarrow as pa
 
-from pipeline.schema.checker import RecordError, describe, make_row
+from pipeline.schema.checker import HISTOGRAM_BINS, RecordError, describe, make_row
 
-__all__ = ["KINDS", "Field", "Kind", "RecordError", "check", "describe", "identity", "kind_of", "markdown"]
+__all__ = ["HISTOGRAM_BINS", "KINDS", "Field", "Kind", "RecordError", "check", "describe", "identity", "kind_of", "markdown"]
 
 _ARROW = {
     "string": pa.string(),
@@ -24,6 +24,7 @@ _ARROW = {
     "uint32": pa.uint32(),
     "hex64": pa.uint64(),
     "numbers": pa.map_(pa.string(), pa.float64()),
+    "histogram": pa.list_(pa.int64(), HISTOGRAM_BINS),
 }
 _DUCKDB = {
     "string": "VARCHAR",
@@ -33,13 +34,14 @@ _DUCKDB = {
     "uint32": "UINTEGER",
     "hex64": "UBIGINT",
     "numbers": "MAP(VARCHAR, DOUBLE)",
+    "histogram": f"BIGINT[{HISTOGRAM_BINS}]",
 }
 
 
 @dataclass(frozen=True)
 class Field:
     """One field of a record. `type` is the type on the wire: `hex64` is a string of 1 to 16 hex digits there and a uint64 in the store;
-    `numbers` is an object of numbers there and a map of doubles in the store."""
+    `numbers` is an object of numbers there and a map of doubles in the store; `histogram` is a list of HISTOGRAM_BINS counts in both."""
 
     name: str
     type: str
@@ -53,6 +55,11 @@ class Field:
     def __post_init__(self) -> None:
         if self.type not in _ARROW:
             raise ValueError(f"field {self.name}: unknown type {self.type!r}; known: {', '.join(_ARROW)}")
+
+    @property
+    def duckdb(self) -> str:
+        """Type of its column."""
+        return _DUCKDB[self.type]
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class Kind:
         """CREATE TABLE for DuckDB. Raises ValueError for a kind without a table."""
         if self.table is None:
             raise ValueError(f"records of kind {self.name} have no table")
-        columns = ", ".join(f'"{f.name}" {_DUCKDB[f.type]}{"" if f.nullable else " NOT NULL"}' for f in self.fields)
+        columns = ", ".join(f'"{f.name}" {f.duckdb}{"" if f.nullable else " NOT NULL"}' for f in self.fields)
         return f'CREATE TABLE IF NOT EXISTS "{self.table}" ({columns})'
 
     @cached_property
@@ -136,7 +143,7 @@ def markdown() -> str:
         "Generated from `pipeline/schema/*.toml` by `python -m pipeline.schema > docs/records.md`; do not edit.",
         "",
         "Type is the type in JSON on the wire. `hex64` is a string of 1 to 16 hex digits; the store holds it as an unsigned 64-bit number.",
-        "`numbers` is an object of finite numbers. A field with `null` may be absent. Unknown keys are ignored.",
+        f"`numbers` is an object of finite numbers, `histogram` a list of {HISTOGRAM_BINS} counts. A field with `null` may be absent. Unknown keys are ignored.",
     ]
     for kind in KINDS.values():
         where = f"Table `{kind.table}`." if kind.table else "No table."

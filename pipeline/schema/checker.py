@@ -14,6 +14,8 @@ _RANGES = {"int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 63), (1 << 63)
 _HEX64 = re.compile(r"[0-9a-fA-F]{1,16}")
 # File ids and boots repeat from record to record; distinct ones beyond this are only parsed again.
 HEX_CACHE_ENTRIES = 1 << 16
+# Bins of a `histogram`.
+HISTOGRAM_BINS = 8
 # Of a text in an error message, so much is shown.
 SHOWN_CHARACTERS_MAX = 80
 
@@ -62,6 +64,11 @@ def _numbers(values: dict) -> list[tuple[str, float]]:
     return out
 
 
+def _is_histogram(values: object) -> bool:
+    high = _RANGES["int64"][1]
+    return type(values) is list and len(values) == HISTOGRAM_BINS and all(type(v) is int and 0 <= v <= high for v in values)
+
+
 def _source(number: int, field: Any) -> list[str]:
     """Lines that read and check one field into the variable `v<number>`."""
     v = f"v{number}"
@@ -78,6 +85,8 @@ def _source(number: int, field: Any) -> list[str]:
         # isascii costs nothing; only other text has to be tried. Lone surrogates fit neither Arrow nor DuckDB.
         unsure = "" if field.values else f" or not ({v}.isascii() or is_utf8({v}))"
         lines.append(f"if type({v}) is not str{extra}{unsure}: {wrong}")
+    elif field.type == "histogram":
+        lines.append(f"if not is_histogram({v}): {wrong}")
     elif field.type == "hex64":
         lines += [f"if type({v}) is not str: {wrong}", f"try: {v} = hex64({v})", f"except RecordError: {wrong}"]
     else:
@@ -98,7 +107,8 @@ def _expected(field: Any) -> str:
         return f"{field.type} of at least {field.min}"
     if field.max_length is not None:
         return f"string of 1 to {field.max_length} characters"
-    return {"hex64": "string of 1 to 16 hex digits", "numbers": "object of numbers"}.get(field.type, field.type)
+    words = {"hex64": "string of 1 to 16 hex digits", "numbers": "object of numbers", "histogram": f"list of {HISTOGRAM_BINS} counts"}
+    return words.get(field.type, field.type)
 
 
 def make_row(fields: Sequence[Any]) -> Callable[[dict], tuple]:
@@ -119,7 +129,7 @@ def make_row(fields: Sequence[Any]) -> Callable[[dict], tuple]:
         body += [f"    {line}" for line in _source(number, field)]
     body += ["except KeyError: missing(event); raise", f"return ({''.join(f'v{n}, ' for n in range(len(fields)))})"]
     scope: dict[str, Any] = {"wrong": wrong, "missing": missing, "RecordError": RecordError}
-    scope.update(hex64=_hex64, numbers=_numbers, is_utf8=_is_utf8)
+    scope.update(hex64=_hex64, numbers=_numbers, is_utf8=_is_utf8, is_histogram=_is_histogram)
     scope.update({f"values{n}": frozenset(f.values) for n, f in enumerate(fields) if f.values})
     exec("def row(event):\n    " + "\n    ".join(body), scope)
     return scope["row"]

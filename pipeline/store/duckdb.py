@@ -19,7 +19,21 @@ from pipeline.schema import KINDS
 from pipeline.store import Appended, StoreError, TooManyRuns
 from pipeline.store.batch import Batch, Mark
 from pipeline.store.duckdb_runs import MERGED_COLUMNS, merged_runs, quoted
-from pipeline.store.duckdb_tables import DDL, GAPS, LETTERS, MARKS, TABLES, TOTAL_ROWS, TOTALS, as_table, insert, roll_back, upsert
+from pipeline.store.duckdb_tables import (
+    DDL,
+    GAPS,
+    LETTERS,
+    MARKS,
+    TABLES,
+    TOTAL_ROWS,
+    TOTALS,
+    OtherVersion,
+    as_table,
+    bring_up,
+    insert,
+    roll_back,
+    upsert,
+)
 from pipeline.store.marks import MARKS_KEPT, Key, Marks
 
 log = logging.getLogger(__name__)
@@ -290,17 +304,17 @@ class DuckDBStore:
         try:
             for statement in DDL:
                 connection.execute(statement)
-            for table, kind in TABLES.items():
-                found = [row[0] for row in connection.execute(f'DESCRIBE "{table}"').fetchall()]
-                if found != kind.arrow.names:
-                    raise StoreError(f"{self._path}: table {table} is of another version of Bellrock; move the file away and start again")
+            for kind in TABLES.values():
+                bring_up(connection, kind)
             self._load(connection)
         except duckdb.Error as error:
             connection.close()
             raise StoreError(f"cannot open {self._path}: {error}") from error
-        except StoreError:
+        except OtherVersion as error:
             connection.close()
-            raise
+            raise StoreError(
+                f"{self._path} is of another version of Bellrock ({error}); move the file away and start again"
+            ) from error
         with self._gate:
             self._connection = connection
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import duckdb
 import pyarrow as pa
 
-from pipeline.schema import KINDS
+from pipeline.schema import KINDS, Kind
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,40 @@ LETTERS = pa.schema(
 GAPS = pa.schema([("node", pa.string()), ("since_ns", pa.int64()), ("until_ns", pa.int64()), ("missing", pa.int64())])
 TOTAL_ROWS = pa.schema([("name", pa.string()), ("value", pa.int64())])
 TOTALS = ("run", "sample", "job", "duplicates", "dead_letters", "gaps")
+
+
+# Types that a column of an earlier version may have, by today's type.
+_WIDENED = {"BIGINT": ("INTEGER", "UINTEGER", "USMALLINT")}
+
+
+class OtherVersion(Exception):
+    """A table is of a version of Bellrock whose records are not a part of today's."""
+
+
+def bring_up(connection: duckdb.DuckDBPyConnection, kind: Kind) -> None:
+    """Makes a kind's table what the schema says, rows kept: columns at its end that are new, wider, or nullable by now. Raises OtherVersion for
+    any other difference, the table as it was."""
+    assert kind.table is not None
+    found = {name: (dtype, null == "YES") for name, dtype, null, *_ in connection.execute(f'DESCRIBE "{kind.table}"').fetchall()}
+    steps = []
+    for field in kind.fields:
+        dtype, nullable = found.get(field.name, (None, True))
+        if dtype is None and field.nullable:
+            steps.append(f'ADD COLUMN "{field.name}" {field.duckdb}')
+        elif dtype != field.duckdb and dtype not in _WIDENED.get(field.duckdb, ()):
+            raise OtherVersion(f"table {kind.table}: column {field.name} is {dtype}, not {field.duckdb}")
+        elif dtype != field.duckdb:
+            steps.append(f'ALTER COLUMN "{field.name}" SET DATA TYPE {field.duckdb}')
+        if field.nullable and not nullable:
+            steps.append(f'ALTER COLUMN "{field.name}" DROP NOT NULL')
+        elif nullable and not field.nullable:
+            raise OtherVersion(f"table {kind.table}: column {field.name} may be null")
+    names = [field.name for field in kind.fields]
+    if list(found) != names[: len(found)]:
+        raise OtherVersion(f"table {kind.table}: its columns are {', '.join(found)}")
+    for step in steps:
+        log.info("store: table %s: %s", kind.table, step)
+        connection.execute(f'ALTER TABLE "{kind.table}" {step}')
 
 
 def as_table(rows: list[tuple], schema: pa.Schema) -> pa.Table:

@@ -145,8 +145,32 @@ def test_files_that_are_no_store_are_refused(tmp_path):
         DuckDBStore(tmp_path / "missing folder" / "r")
     with duckdb.connect(str(tmp_path / "old")) as old:
         old.execute("CREATE TABLE runs (node VARCHAR)")
-    with pytest.raises(StoreError, match="table runs is of another version of Bellrock; move the file away"):
+    with pytest.raises(StoreError, match="is of another version of Bellrock .table runs: column node may be null.; move the file away"):
         DuckDBStore(tmp_path / "old")
+
+
+def test_a_file_of_an_earlier_version_is_brought_up_and_keeps_its_rows(tmp_path):
+    path = tmp_path / "r"
+    store = DuckDBStore(path)
+    store.append([run_event(1), run_event(2)])
+    store.close()
+    with duckdb.connect(str(path)) as old:
+        old.execute("ALTER TABLE runs DROP COLUMN latency")
+        old.execute("ALTER TABLE runs ALTER COLUMN handle SET DATA TYPE INTEGER")
+        old.execute("ALTER TABLE runs ALTER COLUMN uid SET NOT NULL")
+    # Killed before DuckDB has folded its log into the file: the log must bring the tables up again.
+    changes = "handle=0x1200bd3f0, uid=None"
+    code = (
+        "import os\nfrom pipeline.store.duckdb import DuckDBStore\nfrom tests.unit.pipeline.events import run_event\n"
+        f"DuckDBStore({str(path)!r}).append([run_event(3, {changes})])\nos._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 9
+    store = DuckDBStore(path)
+    assert store.append([run_event(3), run_event(4, latency=None)]) == Appended(runs=1, duplicates=1)
+    rows = store.runs("local-1", ["seq", "handle", "uid", "latency"]).sort_by("seq").to_pylist()
+    store.close()
+    assert [(row["handle"], row["uid"]) for row in rows] == [(5, 1000), (5, 1000), (0x1200BD3F0, None), (5, 1000)]
+    assert [row["latency"] for row in rows] == [None, None, [1, 0, 0, 0, 0, 0, 0, 0], None]
 
 
 def test_the_log_stays_bounded(tmp_path):

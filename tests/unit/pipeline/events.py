@@ -33,6 +33,7 @@ def run_event(seq: int, *, node: str = "cn1", boot: str = "00000000deadbeef", **
         "slow_ns": 900,
         "errno": 0,
         "flags": 0,
+        "latency": [1, 0, 0, 0, 0, 0, 0, 0],
         **changes,
     }
 
