@@ -61,7 +61,8 @@ def first_line(job: dict[str, Any], profile: dict[str, Any]) -> str:
     if state == "failed" and job.get("exit_code") is not None:
         state = f"failed with exit code {job['exit_code']}"
     took = f"{'for' if job['state'] == 'running' else 'in'} {text.duration(profile['runtime_s'])}"
-    size = f"{of(profile['processes'], 'process')} on {of(profile['nodes'], 'node')}"
+    who = "processes unseen" if profile["processes"] is None else of(profile["processes"], "process")
+    size = f"{who} on {of(profile['nodes'], 'node')}"
     return f"job {text.plain(job['job_id'])} · {text.plain(job['program'])} · {state} {took} · {size}"
 
 
@@ -76,6 +77,36 @@ NOTHING_SEEN = (
 )
 
 
+UNSEEN_REASONS = {
+    "static": "statically linked",
+    "io_uring": "uses io_uring",
+    "privileged": "set-uid, or has capabilities of its own",
+    "foreign": "built for another C library or processor",
+}
+UNSEEN_SHOWN_MAX = 5
+
+
+def unseen(profile: dict[str, Any]) -> list[str]:
+    """A line for each program that ran unwatched: a job is never shown as idle for it."""
+    found = profile.get("unseen") or []
+    lines = []
+    for row in found[:UNSEEN_SHOWN_MAX]:
+        why = UNSEEN_REASONS.get(row["reason"], "cannot be preloaded")
+        lines.append(f"{text.plain(row['program'] or 'a program')} could not be watched ({why}; {of(row['processes'], 'process')}): its I/O is not in the figures")
+    if len(found) > UNSEEN_SHOWN_MAX:
+        lines.append(f"nor could {of(len(found) - UNSEEN_SHOWN_MAX, 'further program')}")
+    return lines
+
+
+OF_NODES = "no process was seen: the figures are those of the nodes' file system clients in the job's time, each node for one process, times to the second"
+
+
+def caveats(answer: dict[str, Any]) -> list[str]:
+    """What must be known before the figures are trusted."""
+    profile = answer["profile"]
+    return [*losses(answer), *unseen(profile), *([OF_NODES] if profile.get("granularity") == "node" else [])]
+
+
 def losses(answer: dict[str, Any]) -> list[str]:
     """A line for each node on which something was lost while the job ran."""
     return [
@@ -87,9 +118,9 @@ def losses(answer: dict[str, Any]) -> list[str]:
 def summary(answer: dict[str, Any]) -> list[str]:
     """A job in a few lines of plain text, for the end of `bellrock run`."""
     job, profile = answer["job"], answer["profile"]
-    lines = [first_line(job, profile), *(f"  {line}" for line in losses(answer))]
+    lines = [first_line(job, profile), *(f"  {line}" for line in caveats(answer))]
     if is_blank(profile):
-        return [*lines, f"  {NOTHING_SEEN}"]
+        return lines if profile.get("unseen") else [*lines, f"  {NOTHING_SEEN}"]
     for direction in ("read", "write"):
         operations = profile[f"{direction}_ops"]
         if operations:
@@ -139,9 +170,9 @@ def show(
     """A job's report for a terminal of `width` columns; `page` is the address of the same in a browser ("": none)."""
     job, profile = answer["job"], answer["profile"]
     parts: list[RenderableType] = [Text(first_line(job, profile), style="bold"), _facts(job, profile, page)]
-    parts += [Text(line, style="red") for line in losses(answer)]
+    parts += [Text(line, style="red") for line in caveats(answer)]
     if is_blank(profile):
-        return Group(*parts, Text(NOTHING_SEEN))
+        return Group(*parts) if profile.get("unseen") else Group(*parts, Text(NOTHING_SEEN))
     parts += [_heading("Traffic"), _traffic(profile)]
     parts += _bandwidth(series, width)
     if any(r["read_ops"] or r["write_ops"] for r in profile["request_sizes"]):
@@ -177,7 +208,10 @@ def _facts(job: dict[str, Any], profile: dict[str, Any], page: str) -> Table:
         ("user", job["user"]),
         ("nodes", nodes),
         ("time", f"{text.instant(job['start_ns'])} to {text.instant(job['end_ns'])}"),
-        ("I/O", f"{of(profile['io_processes'], 'process')} with bytes · {of(profile['files'], 'file')} · {of(profile['phases'], 'phase')}"),
+        (
+            "I/O",
+            None if profile["io_processes"] is None else f"{of(profile['io_processes'], 'process')} with bytes · {of(profile['files'], 'file')} · {of(profile['phases'], 'phase')}",
+        ),
         ("slowest call", f"{slowest['op']} of {text.duration(slowest['seconds'])} {slowest['file'] or ''}" if slowest else None),
         ("failed calls", text.number(profile["errors"]) if profile["errors"] else None),
         (

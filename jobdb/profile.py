@@ -15,12 +15,16 @@ from .runs import METADATA_OPS, Runs, read_runs
 from .series import peak_per_s
 
 LISTED_PHASES_MAX = 1000
-FORMAT = 1  # of the figures: raise it when one changes its meaning, and stored profiles are computed again
+FORMAT = 2  # of the figures: raise it when one changes its meaning, and stored profiles are computed again
 HEADLINE = (
     "job_id", "program", "nodes", "processes", "io_processes", "runtime_s", "read_bytes", "write_bytes", "read_ops", "write_ops",
     "metadata_ops", "mdops_avg", "bandwidth_avg_read", "bandwidth_avg_write", "bandwidth_peak_read", "bandwidth_peak_write",
     "iops_avg", "io_mode_read", "io_mode_write", "files", "phases",
 )  # fmt: skip
+# What a list of jobs shows of each.
+LISTED = (*HEADLINE, "unseen_programs")
+# Figures that are known though nothing was seen.
+_KNOWN_UNSEEN = ("job_id", "program", "nodes", "runtime_s", "phase_list", "operations", "request_sizes", "granularity", "unseen", "unseen_programs")
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ class Profile:
     its last. io_mode_*: "N-N", "N-M", "N-1", "1-1" or None, see `io_mode`. files: distinct files with a read or write. mapped_bytes: length of memory mappings, whose use is not seen.
     folded_ops: operations whose sizes and times are means. io_nodes: nodes with a read or write. slowest_op: {op, seconds, file} or None.
     phase_list: at most 1000, those with most bytes, in order of time. operations, request_sizes: one entry a kind or power of two
-    (from ≤ size ≤ to; 0 for itself).
+    (from ≤ size ≤ to; 0 for itself). granularity, unseen: see `Runs`; unseen_programs: how many. Where all that the job ran is unseen, what it did
+    is not known: `to_dict` then gives None for each figure, never 0.
     """
 
     job_id: str
@@ -67,11 +72,15 @@ class Profile:
     phase_list: list[dict]
     operations: list[dict]
     request_sizes: list[dict]
-    granularity: str = "process"
+    granularity: str
+    unseen: list[dict]
+    unseen_programs: int
+    is_seen: bool
 
     def to_dict(self) -> dict:
         """Every figure, fit for JSON."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        names = [field.name for field in fields(self) if field.name != "is_seen"]
+        return {name: getattr(self, name) if self.is_seen or name in _KNOWN_UNSEEN else None for name in names}
 
 
 def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
@@ -124,6 +133,10 @@ def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
         phase_list=_phase_list(phases, read, write, metadata_by_phase),
         operations=_operations(runs),
         request_sizes=_request_sizes(runs, reads, writes),
+        granularity=runs.granularity,
+        unseen=runs.unseen,
+        unseen_programs=len(runs.unseen),
+        is_seen=len(runs) > 0 or not runs.unseen,
     )
 
 
@@ -215,9 +228,10 @@ def _ratio(amount: int, seconds: float) -> float:
 
 
 def _slowest(runs: Runs) -> dict | None:
-    if runs.failed.all():
+    timed = ~(runs.failed | runs.coarse)
+    if not timed.any():
         return None
-    slow_ns = np.where(runs.failed, -1, runs.slow_ns)
+    slow_ns = np.where(timed, runs.slow_ns, -1)
     number = int(slow_ns.argmax())
     return {"op": runs.op_names[runs.op[number]], "seconds": int(slow_ns[number]) / 1e9, "file": runs.path(runs.file[number])}
 
@@ -239,20 +253,22 @@ def _phase_list(phases: np.ndarray, read: _Direction, write: _Direction, metadat
 
 
 def _operations(runs: Runs) -> list[dict]:
-    """One entry a kind of operation, most frequent first; busy_s sums the time inside its calls, slowest_s is the longest one's."""
+    """One entry a kind of operation, most frequent first; busy_s sums the time inside its calls, slowest_s is the longest one's: None
+    where no call was timed."""
     size, succeeded = len(runs.op_names), ~runs.failed
     op = runs.op[succeeded]
     count, failed = sums(op, runs.count[succeeded], size), sums(runs.op[runs.failed], runs.count[runs.failed], size)
     size_bytes, busy_ns = sums(op, runs.bytes[succeeded], size), sums(op, runs.busy_ns[succeeded], size)
     slowest_ns = highest(op, runs.slow_ns[succeeded], size)
+    timed = counts(runs.op[~runs.coarse], size) > 0
     entries = [
         {
             "op": name,
             "count": int(count[number]),
             "bytes": int(size_bytes[number]),
             "errors": int(failed[number]),
-            "busy_s": int(busy_ns[number]) / 1e9,
-            "slowest_s": int(slowest_ns[number]) / 1e9,
+            "busy_s": int(busy_ns[number]) / 1e9 if timed[number] else None,
+            "slowest_s": int(slowest_ns[number]) / 1e9 if timed[number] else None,
         }
         for number, name in enumerate(runs.op_names)
         if count[number] or failed[number]

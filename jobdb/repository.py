@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 
 from .job import Job
 from .models import JobRow, LaunchRow, ProfileRow
-from .profile import FORMAT, HEADLINE
+from .profile import FORMAT, LISTED
 from .runs import LATEST_NS
 
 MIGRATIONS = Path(__file__).with_name("migrations")
@@ -192,7 +192,7 @@ class JobDB:
 
     def put_profile(self, key: str, version: int, profile: dict) -> None:
         """Keep the profile of a settled job, computed at a version of its runs."""
-        headline = json.dumps({name: profile[name] for name in HEADLINE})
+        headline = json.dumps({name: profile[name] for name in LISTED})
         with self._write_lock, Session(self._engine) as session, session.begin():
             row = session.scalar(select(JobRow).where(JobRow.key == key))
             if row is not None:

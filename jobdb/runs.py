@@ -15,6 +15,11 @@ COLUMNS = (
 )  # fmt: skip
 FLAG_FOLDED = 1
 FLAG_DIRECTORY = 32
+FLAG_COARSE = 64
+# Why a program's calls cannot be seen, by flag of its `unseen` record.
+UNSEEN_REASONS = {128: "static", 256: "io_uring", 512: "privileged", 1024: "foreign"}
+UNSEEN_MAX = 100
+NODE_PROCESS = "node"
 LARGEST = 2**62
 LATEST_NS = 9_200_000_000 * 10**9  # in 2261; whole seconds after it still fit 64 bits
 UNKNOWN_FILE = -1
@@ -22,13 +27,15 @@ UNKNOWN_FILE = -1
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of one job, the `start` notices of processes left out; every array below has one element a run.
+    """Runs of one job, the notices (`start`, `unseen`) of processes left out; every array below has one element a run.
 
     op: number in `op_names`. process: number in `process_keys`. file: number in `paths`, or -1 where unknown.
     start_ns ≤ end_ns, ns since the epoch. shown_end_ns: see `shown_ends`. count, bytes, size (bytes of one operation), busy_ns, slow_ns (slowest operation): ≥ 0.
     failed: the calls did not succeed; they count as errors and nowhere else. folded: sums are exact, `size` is the largest.
-    directory: the operation was on a directory.
+    directory: the operation was on a directory. coarse: its times are known to the second, its durations not at all.
 
+    granularity: "process", or "node" where no run of a process is known and those of a source that knows none stand in: then the node is the
+    process. unseen: {program, file, reason, processes} of what the job ran and could not be watched, at most UNSEEN_MAX.
     op_names: list of names. process_keys: list of (node, process). programs, parents, ranks: one a process; the program is
     the one it ran last; parent: the parent's pid, None where not known; rank None where it has none. paths: Arrow strings, null where only the id is known; file_ids: hex strings, null likewise.
     nodes: every node that a run or notice came from.
@@ -48,6 +55,7 @@ class Runs:
     failed: np.ndarray
     folded: np.ndarray
     directory: np.ndarray
+    coarse: np.ndarray
     op_names: list[str]
     process_keys: list[tuple[str, str]]
     programs: list[str]
@@ -56,6 +64,8 @@ class Runs:
     paths: pa.Array
     file_ids: pa.Array
     nodes: list[str]
+    granularity: str
+    unseen: list[dict]
 
     def __len__(self) -> int:
         return len(self.op)
@@ -82,17 +92,20 @@ class Runs:
 def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
     """Turn a table of runs (columns `COLUMNS`, any order) into arrays.
 
-    uid: leave out runs of any other user: a claimed job id is a hint, the owner is not.
+    uid: leave out runs of any other user: a claimed job id is a hint, the owner is not. Those of nobody's (a file system's client) stay.
+    Where any process of the job has a run, those of nodes (process "node") are left out: they are the same operations, seen further down.
     Impossible values (negative, end before start, sums beyond 2**62) are brought within bounds, so that later sums cannot wrap.
     Raises KeyError where a column is missing.
     """
     table = table.select(list(COLUMNS))
     if uid is not None:
-        own = pc.fill_null(pc.equal(table["uid"], uid), False)
+        own = pc.fill_null(pc.equal(table["uid"], uid), True)
         table = table if pc.all(own).as_py() else table.filter(own)
+    table, granularity = _of_one_granularity(table)
     process, process_keys, nodes = _processes(table)
     op, op_names = encode(table["op"])
-    is_run = np.array([name != "start" for name in op_names] or [False])[op]
+    is_run = _no_notice(op, op_names)
+    unseen = _unseen(table.filter(pc.equal(table["op"], "unseen")))
     start_all_ns = np.minimum(integers(table["start"]), LATEST_NS)
     programs = _programs(table, process, len(process_keys), start_all_ns)
     parents, ranks = (_one_a_process(table[name], process, len(process_keys)) for name in ("parent", "rank"))
@@ -118,6 +131,7 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
         failed=failed,
         folded=(flags & FLAG_FOLDED) != 0,
         directory=(flags & FLAG_DIRECTORY) != 0,
+        coarse=(flags & FLAG_COARSE) != 0,
         op_names=op_names,
         process_keys=process_keys,
         programs=programs,
@@ -126,7 +140,38 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
         paths=paths,
         file_ids=file_ids,
         nodes=nodes,
+        granularity=granularity,
+        unseen=unseen,
     )
+
+
+def _no_notice(op: np.ndarray, op_names: list[str]) -> np.ndarray:
+    return np.array([name not in ("start", "unseen") for name in op_names] or [False])[op]
+
+
+def _of_one_granularity(table: pa.Table) -> tuple[pa.Table, str]:
+    """The runs of processes, or where they did nothing those of nodes; and which."""
+    of_node = pc.equal(table["process"], NODE_PROCESS)
+    if not pc.any(of_node).as_py():
+        return table, "process"
+    op, op_names = encode(table["op"])
+    is_ours = ~of_node.to_numpy()
+    if not (_no_notice(op, op_names) & is_ours).any():
+        return table, "node"
+    return table.filter(pa.array(is_ours)), "process"
+
+
+def _unseen(table: pa.Table) -> list[dict]:
+    """What ran unwatched, most processes first."""
+    processes: dict[tuple, set] = {}
+    for row in table.select(["node", "process", "program", "file", "flags"]).to_pylist():
+        reason = next((reason for flag, reason in UNSEEN_REASONS.items() if (row["flags"] or 0) & flag), "unknown")
+        processes.setdefault((row["program"] or "", row["file"], reason), set()).add((row["node"], row["process"]))
+    found = [
+        {"program": program, "file": file, "reason": reason, "processes": len(who)}
+        for (program, file, reason), who in processes.items()
+    ]
+    return sorted(found, key=lambda entry: (-entry["processes"], entry["program"], entry["file"] or "", entry["reason"]))[:UNSEEN_MAX]
 
 
 def shown_ends(stream: np.ndarray, start_ns: np.ndarray, end_ns: np.ndarray, count: np.ndarray) -> np.ndarray:

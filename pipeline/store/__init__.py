@@ -32,6 +32,16 @@ class Appended:
     missing: int = 0
 
 
+@dataclass(frozen=True)
+class Window:
+    """Some nodes for a time: where runs that no process did, and so no job claims, are sought. Both instants ns since the epoch, both
+    belong to it."""
+
+    nodes: tuple[str, ...]
+    from_ns: int
+    to_ns: int
+
+
 class Store(Protocol):
     """All methods may be called from any thread; `append` calls wait for each other, readers wait for nobody. All raise StoreError."""
 
@@ -44,8 +54,9 @@ class Store(Protocol):
         """
         ...
 
-    def runs(self, job: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """All runs that claim `job`, in any order, `start` ones included; columns as in docs/records.md, all by default.
+    def runs(self, job: str, columns: Sequence[str] | None = None, window: Window | None = None) -> pa.Table:
+        """All runs that claim `job`, in any order, notices included, and all of `window` that are a node's (process "node"); columns as in
+        docs/records.md, all by default.
         Of a large job, runs may come merged where that changes no figure of a profile and `columns` leave out what would be lost.
         Raises KeyError for a column that does not exist, and TooManyRuns where there are more than the store gives out at once."""
         ...
@@ -65,8 +76,8 @@ class Store(Protocol):
         instant of [from_ns, to_ns] lies. Nodes without any are left out."""
         ...
 
-    def version(self, job: str) -> int:
-        """A number that grows whenever the runs of `job` become more. Ask for it before the runs that it is to stand for."""
+    def version(self, job: str, window: Window | None = None) -> int:
+        """A number that grows whenever the runs that `runs` would give become more. Ask for it before the runs that it is to stand for."""
         ...
 
     def status(self) -> dict[str, Any]:

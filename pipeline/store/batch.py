@@ -101,6 +101,12 @@ class Batch:
                 out[job] = out.get(job, 0) + 1
         return out
 
+    def nodes_with_runs(self) -> set[str]:
+        """Nodes of new runs that no process did and no job claims."""
+        names = KINDS["run"].arrow.names
+        job, process = names.index("job"), names.index("process")
+        return {row[0] for row in self._rows["run"] if row[job] is None and row[process] == "node"}
+
     def _seq(self, key: tuple[str, int]) -> int:
         mark = self.marks.get(key) or self._known.get(key)
         return mark.seq if mark else 0

@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from pipeline.schema import KINDS
-from pipeline.store import Appended, StoreError, TooManyRuns
+from pipeline.store import Appended, StoreError, TooManyRuns, Window
 from pipeline.store.batch import Batch, Mark
 from pipeline.store.duckdb_runs import MERGED_COLUMNS, merged_runs, quoted
 from pipeline.store.duckdb_tables import (
@@ -55,6 +55,9 @@ MERGE_ABOVE = 1_000_000
 # Boots that `status` tells of.
 HIGH_WATER_SHOWN_MAX = 1000
 
+# Runs of a node for a time, which no process did.
+_OF_NODES = "job IS NULL AND process = 'node' AND node IN (SELECT unnest($nodes::VARCHAR[])) AND start <= $to AND \"end\" >= $from"
+
 # After these DuckDB refuses all further use of the database until it is opened anew.
 _FATAL = (duckdb.FatalException, duckdb.InternalException)
 
@@ -78,6 +81,7 @@ class DuckDBStore:
         self._missing = 0
         self._totals: dict[str, int] = {}
         self._versions: dict[str, int] = {}
+        self._nodes_with_runs: set[str] = set()  # of their own, which no process did
         self._appends = 0  # begun and ended: odd while one is under way
         self._error: str | None = None
         self._last_append_ns: int | None = None
@@ -129,6 +133,7 @@ class DuckDBStore:
                 for job, rows in batch.rows_by_job().items():
                     if job in self._versions:
                         self._versions[job] += rows
+                self._nodes_with_runs |= batch.nodes_with_runs()
         finally:
             with self._facts:
                 self._appends += 1
@@ -170,20 +175,23 @@ class DuckDBStore:
 
     # -- reading
 
-    def runs(self, job: str, columns: Sequence[str] | None = None) -> pa.Table:
+    def runs(self, job: str, columns: Sequence[str] | None = None, window: Window | None = None) -> pa.Table:
         """See `Store.runs`."""
         names = KINDS["run"].arrow.names
         unknown = [c for c in columns or () if c not in names]
         if unknown:
             raise KeyError(f"runs have no column {unknown[0]!r}; they have {', '.join(names)}")
         wanted = list(names if columns is None else columns)
-        count = self.version(job)
+        count = self.version(job, window)
+        where, params = "job = $job", {"job": job}
+        if found := self._within(window):
+            where, params = f"({where} OR {_OF_NODES})", params | found
         merged = count > MERGE_ABOVE and MERGED_COLUMNS.issuperset(wanted)
         if count > RUNS_MAX and not merged:
             raise TooManyRuns(f"job {job[:200]!r} has {count} runs, and no more than {RUNS_MAX} are read at once")
         with self._reading() as cursor:
-            rows = merged_runs(wanted) if merged else f"SELECT {quoted(wanted)} FROM runs WHERE job = $job"
-            table = cursor.sql(f"{rows} LIMIT {RUNS_MAX + 1}", params={"job": job}).to_arrow_table()
+            rows = merged_runs(wanted, where) if merged else f"SELECT {quoted(wanted)} FROM runs WHERE {where}"
+            table = cursor.sql(f"{rows} LIMIT {RUNS_MAX + 1}", params=params).to_arrow_table()
         if table.num_rows > RUNS_MAX:
             raise TooManyRuns(f"job {job[:200]!r} has {count} runs, and more than {RUNS_MAX} that cannot be merged")
         return table.cast(pa.schema([KINDS["run"].arrow.field(name) for name in wanted]))
@@ -218,8 +226,20 @@ class DuckDBStore:
         )
         return dict(rows)
 
-    def version(self, job: str) -> int:
-        """See `Store.version`: the number of rows that the job has."""
+    def version(self, job: str, window: Window | None = None) -> int:
+        """See `Store.version`: the number of rows."""
+        found = self._within(window)
+        return self._claimed(job) + (self._fetch(f"SELECT count(*) FROM runs WHERE {_OF_NODES}", found)[0][0] if found else 0)
+
+    def _within(self, window: Window | None) -> dict[str, Any]:
+        """Parameters of _OF_NODES; empty where nothing can be found, which is so on every node without such a source."""
+        if window is None:
+            return {}
+        with self._facts:
+            nodes = [node for node in window.nodes if node in self._nodes_with_runs]
+        return {"nodes": nodes, "from": window.from_ns, "to": window.to_ns} if nodes else {}
+
+    def _claimed(self, job: str) -> int:
         with self._facts:
             if job in self._versions:
                 return self._versions[job]
@@ -324,11 +344,13 @@ class DuckDBStore:
         ).fetchall()
         missing = connection.execute("SELECT coalesce(sum(missing), 0)::BIGINT FROM high_water").fetchone()
         totals = connection.execute("SELECT name, value FROM totals").fetchall()
+        nodes = connection.execute("SELECT DISTINCT node FROM runs WHERE job IS NULL AND process = 'node'").fetchall()
         with self._facts:
             self._marks = Marks([((node, boot), Mark(seq, missing), at_ns) for node, boot, seq, missing, at_ns in rows], self._fetch_mark)
             self._missing = missing[0] if missing else 0
             self._totals = dict.fromkeys(TOTALS, 0) | dict(totals)
             self._versions = {}
+            self._nodes_with_runs = {node for (node,) in nodes}
 
     def _shut(self) -> None:
         with self._gate:

@@ -23,8 +23,8 @@ def quoted(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def merged_runs(columns: Iterable[str]) -> str:
-    """SELECT of `columns` (of MERGED_COLUMNS) over the merged runs of the job $job.
+def merged_runs(columns: Iterable[str], where: str) -> str:
+    """SELECT of `columns` (of MERGED_COLUMNS) over the merged runs `where` a condition holds.
 
     Counts, bytes and times inside calls add up exactly; a folded run stays alone, because its mean size is its own. A merged run lasts from
     its first run's start to its last one's end: only the course of the bandwidth inside a slot is lost.
@@ -32,4 +32,4 @@ def merged_runs(columns: Iterable[str]) -> str:
     alone = f'("flags" & 1 = 1 OR "start" // {SLOT_NS} <> "end" // {SLOT_NS})'
     keys = f'{quoted(_ALIKE)}, CASE WHEN {alone} THEN "start" ELSE "start" // {SLOT_NS} END, CASE WHEN {alone} THEN "end" ELSE -1 END'
     chosen = ", ".join(f'least({_ADDED[name]}, {LARGEST})::BIGINT AS "{name}"' if name in _ADDED else f'"{name}"' for name in columns)
-    return f"SELECT {chosen} FROM runs WHERE job = $job GROUP BY {keys}"
+    return f"SELECT {chosen} FROM runs WHERE {where} GROUP BY {keys}"

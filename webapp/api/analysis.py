@@ -11,11 +11,11 @@ import numpy as np
 
 from anomaly.phases import find_phases
 from jobdb.job import Job
-from jobdb.profile import HEADLINE, profile
+from jobdb.profile import LISTED, profile
 from jobdb.repository import JobDB
-from jobdb.runs import COLUMNS, Runs, read_runs
+from jobdb.runs import COLUMNS, LATEST_NS, Runs, read_runs
 from jobdb.tables import Table, file_table, node_table, process_table
-from pipeline.store import Store, TooManyRuns
+from pipeline.store import Store, TooManyRuns, Window
 
 from .errors import Busy
 
@@ -110,17 +110,20 @@ class Analyses:
 
     def _current(self, job: Job) -> tuple[Analysis | None, int]:
         """The analysis that is good enough, if any, and the version of the job's records."""
-        version, kept = self._store.version(job.job_id), self._find(job.key)
+        version, kept = self._version(job), self._find(job.key)
         if kept is not None and kept.job == job:
             if kept.version == version or (not job.settled and self._clock() < kept.again_at_s):
                 return kept, version
         return None, version
 
+    def _version(self, job: Job) -> int:
+        return self._store.version(job.job_id, _window(job))
+
     def profile(self, job: Job) -> dict:
         """The job's profile; a settled job's is stored, so that it need not be computed after a restart."""
         if job.settled:
             stored = self._jobdb.get_profile(job.key)
-            if stored is not None and stored[0] == self._store.version(job.job_id):
+            if stored is not None and stored[0] == self._version(job):
                 return stored[1]
         return self.get(job).profile
 
@@ -132,14 +135,14 @@ class Analyses:
 
     def _headline(self, job: Job, stored: tuple[int, dict] | None, until_s: float) -> dict:
         in_time = self._clock() < until_s
-        if job.settled and stored is not None and (not in_time or stored[0] == self._store.version(job.job_id)):
+        if job.settled and stored is not None and (not in_time or stored[0] == self._version(job)):
             return stored[1]
         kept = self._find(job.key)
         figures = kept.profile if kept is not None else {}
         if in_time:
             with contextlib.suppress(Busy, TooManyRuns):
                 figures = self.get(job, wait_s=LIST_BUDGET_S).profile
-        return {name: figures.get(name) for name in HEADLINE}
+        return {name: figures.get(name) for name in LISTED}
 
     def _find(self, key: str) -> Analysis | None:
         with self._kept_lock:
@@ -149,7 +152,7 @@ class Analyses:
 
     def _compute(self, job: Job, version: int) -> Analysis:
         began_s = self._clock()
-        runs = read_runs(self._store.runs(job.job_id, COLUMNS), uid=job.uid)
+        runs = read_runs(self._store.runs(job.job_id, COLUMNS, _window(job)), uid=job.uid)
         figures = profile(runs, find_phases(*runs.spans()), job).to_dict()
         ended_s = self._clock()
         analysis = Analysis(job, version, runs, figures, again_at_s=ended_s + PAUSE_FACTOR * (ended_s - began_s))
@@ -161,3 +164,7 @@ class Analyses:
             while len(self._kept) > 1 and (len(self._kept) > ENTRIES_MAX or sum(a.nbytes for a in self._kept.values()) > BYTES_MAX):
                 self._kept.popitem(last=False)
         return analysis
+
+
+def _window(job: Job) -> Window:
+    return Window(tuple(job.node_names), job.start_ns, LATEST_NS if job.end_ns is None else job.end_ns)

@@ -5,7 +5,7 @@ import time
 from flask import Blueprint, jsonify
 
 from jobdb.job import Job
-from jobdb.profile import HEADLINE
+from jobdb.profile import LISTED
 from jobdb.repository import LIMIT_MAX, SORTS, STATES, BadCursor
 
 from . import params
@@ -50,7 +50,7 @@ def list_jobs():
         raise bad_parameter("cursor", cursor, f"the next_cursor of an answer: this is {error}") from error
     now_ns = time.time_ns()
     figures = analyses().headlines(page.jobs)
-    unknown = dict.fromkeys(HEADLINE)
+    unknown = dict.fromkeys(LISTED)
     rows = [unknown | headline | job_json(job, now_ns) for (job, _), headline in zip(page.jobs, figures, strict=True)]
     return jsonify({"jobs": rows, "total": page.total, "next_cursor": page.next_cursor})
 

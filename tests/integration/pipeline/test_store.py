@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pipeline.schema import KINDS
-from pipeline.store import Appended, StoreError
+from pipeline.store import Appended, StoreError, Window
 from tests.unit.pipeline.events import job_event, run_event, sample_event
 
 
@@ -144,6 +144,31 @@ def test_the_version_grows_with_each_change_and_only_then(open_store):
     assert again.version("local-1") >= versions[-1]
     again.append([run_event(7)])
     assert again.version("local-1") > versions[-1]
+
+
+def test_runs_of_nodes_are_found_by_node_and_time(open_store):
+    def of_node(seq, start, end, node="cn1", **more):
+        return run_event(seq, node=node, job=None, process="node", uid=None, start=start, end=end, **more)
+
+    store = open_store()
+    store.append([run_event(1), of_node(2, 10, 20), of_node(3, 20, 30), of_node(4, 31, 40), run_event(5, job=None), of_node(1, 10, 20, node="cn2")])
+    columns = ["node", "seq", "process"]
+    for reopened in (False, True):
+        if reopened:
+            store.close()
+            store = open_store()
+        for window, found in (
+            (Window(("cn1",), 20, 30), [("cn1", 1), ("cn1", 2), ("cn1", 3)]),
+            (Window(("cn1", "cn2", "cn3"), 0, 15), [("cn1", 1), ("cn1", 2), ("cn2", 1)]),
+            (Window(("cn3",), 0, 100), [("cn1", 1)]),
+            (Window((), 0, 100), [("cn1", 1)]),
+            (None, [("cn1", 1)]),
+        ):
+            table = store.runs("local-1", columns, window)
+            assert sorted(zip(table["node"].to_pylist(), table["seq"].to_pylist(), strict=True)) == found
+            assert store.version("local-1", window) == len(found)
+    store.append([of_node(6, 25, 26)])
+    assert store.version("local-1", Window(("cn1",), 20, 30)) == 4 and store.version("local-1") == 1
 
 
 def test_a_closed_store_says_so(open_store):

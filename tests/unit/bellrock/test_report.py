@@ -100,6 +100,23 @@ def test_a_job_of_which_nothing_was_seen_says_why_that_may_be() -> None:
     assert "statically linked" in shown and "MODE" not in shown
 
 
+def test_what_could_not_be_watched_is_said_and_not_shown_as_nothing() -> None:
+    rows = [{"program": "sol\x1bver", "file": "/opt/solver", "reason": "static", "processes": 2}] * 7
+    partly = report.summary({"job": JOB, "profile": {**PROFILE, "unseen": rows}, "losses": []})
+    assert partly[1].strip() == "sol?ver could not be watched (statically linked; 2 processes): its I/O is not in the figures"
+    assert partly[6].strip() == "nor could 2 further programs" and "1,024 calls" in partly[7]
+    keep = ("job_id", "program", "nodes", "runtime_s")
+    wholly = {name: value if name in keep else None for name, value in PROFILE.items()} | {"operations": [], "request_sizes": [], "unseen": rows[:1]}
+    lines = report.summary({"job": JOB, "profile": wholly, "losses": []})
+    assert "processes unseen on 1 node" in lines[0] and "could not be watched" in lines[1] and len(lines) == 2
+    shown = rendered(report.show({"job": JOB, "profile": wholly, "losses": []}, SERIES, FILES, PROCESSES, "http://x", 120))
+    assert "could not be watched" in shown and "no I/O" not in shown and "MODE" not in shown
+
+
+def test_nodes_that_stand_for_processes_are_said() -> None:
+    assert "each node for one process" in report.summary({"job": JOB, "profile": {**PROFILE, "granularity": "node"}, "losses": []})[1]
+
+
 def test_a_failed_job_tells_its_exit_code_and_a_running_one_its_time() -> None:
     assert "failed with exit code 3 in 12.5 s" in report.first_line({**JOB, "state": "failed", "exit_code": 3}, PROFILE)
     assert "running for 12.5 s" in report.first_line({**JOB, "state": "running"}, PROFILE)

@@ -5,12 +5,15 @@ from fractions import Fraction
 from jobdb.runs import LATEST_NS, METADATA_OPS
 
 S = 10**9
+NOTICES = ("start", "unseen")
 
 
 def clean(rows, uid=None):
-    """The rows of one user, with times in bounds, and each file named by one key."""
-    rows = [dict(row) for row in rows if uid is None or row["uid"] == uid]
-    path_of_id = {row["file_id"]: row["file"] for row in rows if row["op"] != "start" and row["file"] is not None and row["file_id"] is not None}
+    """The rows of one user, of processes or else of nodes, with times in bounds, and each file named by one key."""
+    rows = [dict(row) for row in rows if uid is None or row["uid"] in (uid, None)]
+    if any(row["op"] not in NOTICES for row in rows if row["process"] != "node"):
+        rows = [row for row in rows if row["process"] != "node"]
+    path_of_id = {row["file_id"]: row["file"] for row in rows if row["op"] not in NOTICES and row["file"] is not None and row["file_id"] is not None}
     for row in rows:
         row["start"] = min(max(row["start"], 0), LATEST_NS)
         row["end"] = min(max(row["end"], row["start"]), LATEST_NS)
@@ -25,7 +28,7 @@ def clean(rows, uid=None):
 
 
 def calls(rows):
-    return [row for row in rows if row["op"] != "start" and not row["errno"]]
+    return [row for row in rows if row["op"] not in NOTICES and not row["errno"]]
 
 
 def find_phases(spans, gap_s=5):
@@ -64,7 +67,7 @@ def n_processes(rows):
     children = {}
     for row in rows:
         if row["parent"] is not None:
-            parents = [p for p in {other["p"] for other in rows} if p[0] == row["node"] and int(p[1].split(".")[0]) == row["parent"]]
+            parents = [p for p in {other["p"] for other in rows} if p[0] == row["node"] and p[1].split(".")[0] == str(row["parent"])]
             for parent in parents:
                 children.setdefault(parent, set()).add(row["p"])
 
@@ -168,6 +171,12 @@ def span(rows, phases):
     return sum(max(row["end"] for row in part) - min(row["start"] for row in part) for part in inside if part)
 
 
+def is_seen(rows, uid):
+    """Whether anything was, or there was nothing to be seen."""
+    rows = clean(rows, uid)
+    return any(row["op"] not in NOTICES for row in rows) or all(row["op"] != "unseen" for row in rows)
+
+
 def profile(rows, phases, job):
     rows = clean(rows, job.uid)
     good = calls(rows)
@@ -178,8 +187,8 @@ def profile(rows, phases, job):
     avg_read, peak_read, mode_read = direction(reads, phases, n)
     avg_write, peak_write, mode_write = direction(writes, phases, n)
     moved = by(reads + writes, "p")
-    latest = max([job.start_ns] + [row["end"] for row in rows if row["op"] != "start"])
-    slowest = max(good, key=lambda row: row["slow_ns"], default=None)
+    latest = max([job.start_ns] + [row["end"] for row in rows if row["op"] not in NOTICES])
+    slowest = max([row for row in good if not row["flags"] & 64], key=lambda row: row["slow_ns"], default=None)
     return {
         "job_id": job.key,
         "program": job.program,
@@ -202,11 +211,13 @@ def profile(rows, phases, job):
         "io_mode_write": mode_write,
         "files": len({row["f"] for row in reads + writes} - {None}),
         "phases": len(phases),
-        "errors": total([row for row in rows if row["op"] != "start" and row["errno"]], "count"),
+        "errors": total([row for row in rows if row["op"] not in NOTICES and row["errno"]], "count"),
         "mapped_bytes": total([row for row in good if row["op"] == "mmap"], "bytes"),
         "folded_ops": total([row for row in good if row["flags"] & 1], "count"),
         "io_nodes": len({row["node"] for row in reads + writes}),
         "slowest_s": slowest and slowest["slow_ns"] / 1e9,
+        "granularity": "node" if rows and all(row["process"] == "node" or row["op"] in NOTICES for row in rows) and any(row["process"] == "node" for row in rows) else "process",
+        "unseen_programs": len({(row["program"], row["file"]) for row in rows if row["op"] == "unseen"}),
     }
 
 

@@ -55,16 +55,21 @@ def rows(draw, max_size=30):
         count = draw(st.one_of(st.integers(0, 5), _huge))
         size = draw(st.one_of(st.sampled_from([0, 1, 4095, 4096, 4097]), st.integers(0, 2**20)))
         bytes = draw(st.one_of(st.just(count * size), st.integers(0, 10**6), st.just(1000), _huge))
-        op = draw(st.sampled_from(["read", "write", "read", "write", "open", "close", "sync", "mmap", "start", "other"]))
+        op = draw(st.sampled_from(["read", "write", "read", "write", "open", "close", "sync", "mmap", "start", "unseen", "other"]))
+        is_of_node = draw(st.sampled_from([False] * 5 + [True]))
         out.append(
             row(
                 op, start, end, bytes=bytes, count=count, size=size, file=file,
-                node=draw(st.sampled_from(["n1", "n2"])), process=draw(st.sampled_from(["1.1", "2.1", "3.1", "4.1"])),
+                node=draw(st.sampled_from(["n1", "n2"])), process="node" if is_of_node else draw(st.sampled_from(["1.1", "2.1", "3.1", "4.1"])),
                 rank=draw(st.sampled_from([None, None, None, 0, 1])) if draw(st.booleans()) else None,
-                errno=draw(st.sampled_from([0, 0, 0, 0, 2])), flags=draw(st.sampled_from([0, 0, 1, 2, 16, 32])), parent=draw(st.sampled_from([None, 1, 2])),
-                uid=draw(st.sampled_from([1000] * 9 + [1001])), slow_ns=draw(st.integers(0, 10**9)),
+                errno=draw(st.sampled_from([0, 0, 0, 0, 2])), flags=draw(st.sampled_from([0, 0, 1, 2, 16, 32, 64])), parent=draw(st.sampled_from([None, 1, 2])),
+                uid=None if is_of_node else draw(st.sampled_from([1000] * 9 + [1001])), slow_ns=draw(st.integers(0, 10**9)),
             )
         )  # fmt: skip
+        if is_of_node:
+            out[-1] |= {"parent": None, "rank": None}
+        if op == "unseen":
+            out[-1]["flags"] = 128
         if file is None and draw(st.booleans()):
             out[-1]["file_id"] = draw(st.sampled_from([sum(b"/a"), 77, 78]))
     return out

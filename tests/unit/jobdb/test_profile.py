@@ -38,7 +38,8 @@ def test_profile_equals_the_slow_one(list_of_rows):
     wanted = naive.profile(list_of_rows, phases, job())
     slowest_s = wanted.pop("slowest_s")
     assert (got.slowest_op and got.slowest_op["seconds"]) == slowest_s
-    agree(got.to_dict(), wanted)
+    assert got.is_seen == naive.is_seen(list_of_rows, 1000)
+    agree(vars(got), wanted)
     sizes = {e["from_bytes"]: [e["read_ops"], e["write_ops"], e["read_bytes"], e["write_bytes"]] for e in got.request_sizes}
     assert {low: entry for low, entry in sizes.items() if any(entry)} == {
         low: entry for low, entry in naive.request_sizes(list_of_rows, 1000).items() if any(entry)
@@ -55,7 +56,7 @@ def test_profile_takes_any_phases(list_of_rows, bounds):
     phases = list(zip(bounds[::2], bounds[1::2], strict=True))
     wanted = naive.profile(list_of_rows, phases, job())
     del wanted["slowest_s"]
-    agree(compute(list_of_rows, np.array(phases, dtype=np.int64).reshape(-1, 2)).to_dict(), wanted)
+    agree(vars(compute(list_of_rows, np.array(phases, dtype=np.int64).reshape(-1, 2))), wanted)
 
 
 @settings(max_examples=25, deadline=None)
@@ -65,6 +66,40 @@ def test_order_of_rows_does_not_matter(list_of_rows, random):
     first, second = compute(list_of_rows).to_dict(), compute(shuffled).to_dict()
     for name in HEADLINE:
         assert first[name] == (pytest.approx(second[name]) if isinstance(second[name], float) else second[name]), name
+
+
+def unseen(program="solver", flag=128, **more):
+    return row("unseen", program=program, file=f"/opt/{program}", flags=flag, **more)
+
+
+def test_what_could_not_be_watched_is_named_and_never_shown_as_idle():
+    both = [unseen(), unseen(process="2.1"), unseen("sudo", flag=512, process="3.1"), unseen("new", flag=0, process="4.1")]
+    wholly = compute([row("start"), *both]).to_dict()
+    assert wholly["unseen"] == [
+        {"program": "solver", "file": "/opt/solver", "reason": "static", "processes": 2},
+        {"program": "new", "file": "/opt/new", "reason": "unknown", "processes": 1},
+        {"program": "sudo", "file": "/opt/sudo", "reason": "privileged", "processes": 1},
+    ]
+    assert {name: wholly[name] for name in ("read_bytes", "write_ops", "iops_avg", "processes", "phases", "errors")} == dict.fromkeys(
+        ("read_bytes", "write_ops", "iops_avg", "processes", "phases", "errors")
+    )
+    assert (wholly["nodes"], wholly["runtime_s"], wholly["unseen_programs"]) == (1, 10.0, 3)
+    partly = compute([*both, row("write", bytes=10, process="9.1")]).to_dict()
+    assert (partly["write_bytes"], partly["processes"], partly["unseen_programs"]) == (10, 1, 3)
+    nothing = compute([row("start")]).to_dict()
+    assert (nothing["read_bytes"], nothing["unseen"]) == (0, [])
+
+
+def test_nodes_stand_in_for_processes_only_where_none_was_seen():
+    def of_node(node, **more):
+        return row("write", T0, T0 + S, bytes=100, node=node, process="node", uid=None, program="", flags=64, busy_ns=0, slow_ns=0, **more)
+
+    nodes = [of_node(f"n{number}", file=f"/f{number}") for number in range(3)]
+    p = compute([row("start"), unseen(), *nodes]).to_dict()
+    assert (p["granularity"], p["write_bytes"], p["processes"], p["io_mode_write"]) == ("node", 300, 3, "N-N")
+    assert (p["slowest_op"], p["operations"][0]["busy_s"], p["operations"][0]["slowest_s"]) == (None, None, None)
+    p = compute([row("write", bytes=7), *nodes]).to_dict()
+    assert (p["granularity"], p["write_bytes"], p["processes"], p["nodes"]) == ("process", 7, 1, 1)
 
 
 def test_known_program_counts_to_the_byte():

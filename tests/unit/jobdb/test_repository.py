@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
 from jobdb.models import Base
-from jobdb.profile import HEADLINE
+from jobdb.profile import LISTED
 from jobdb.repository import SORTS, BadCursor, JobDB, JobDBError
 
 S = 10**9
@@ -38,7 +38,7 @@ def event(kind="start", job="7", launch="l1", node="n1", time=10 * S, uid=1000, 
 
 
 def figures(**more):
-    return dict.fromkeys(HEADLINE, 0) | {"phase_list": []} | more
+    return dict.fromkeys(LISTED, 0) | {"phase_list": []} | more
 
 
 def test_job_starts_and_ends(db):
@@ -184,7 +184,7 @@ def test_profiles_are_kept(db):
     version, stored = db.get_profile("7")
     assert (version, stored["read_bytes"], stored["phase_list"]) == (4, 2, [2])
     ((_, (version, headline)),) = db.jobs().jobs
-    assert version == 4 and set(headline) == set(HEADLINE)
+    assert version == 4 and set(headline) == set(LISTED)
     db.put_profile("gone", 1, figures())
     assert db.get_profile("gone") is None
 

@@ -20,10 +20,10 @@ class FakeStore:
     def add(self, job, *rows):
         self.rows.setdefault(job, []).extend(rows)
 
-    def runs(self, job, columns=None):
+    def runs(self, job, columns=None, window=None):
         with self.lock:
             self.asked += 1
-        found = table(self.rows.get(job, []))
+        found = table(self._found(job, window))
         return found.select(list(columns or SCHEMA.names))
 
     def sample_totals(self, component, nodes, after=0):
@@ -49,8 +49,13 @@ class FakeStore:
                 found[node] = found.get(node, 0) + count
         return found
 
-    def version(self, job):
-        return len(self.rows.get(job, []))
+    def version(self, job, window=None):
+        return len(self._found(job, window))
+
+    def _found(self, job, window):
+        """Runs of nodes are under job None."""
+        of_nodes = [r for r in self.rows.get(None, []) if window and r["node"] in window.nodes and r["start"] <= window.to_ns and r["end"] >= window.from_ns]
+        return self.rows.get(job, []) + of_nodes
 
     def status(self):
         return {"records": {"run": 3, "sample": 1, "job": 2}, "dead_letters": 0, "high_water": self.high_water, "last_append_ns": None, "error": None}

@@ -203,6 +203,23 @@ def test_list_gives_null_where_time_does_not_allow_it(site, monkeypatch):
     assert site.get("/api/v1/jobs")["jobs"][0]["write_bytes"] == 12288
 
 
+def test_what_only_nodes_saw_is_a_job_s_while_it_ran(site):
+    def of_node(start, bytes):
+        return row("write", start, start + S, bytes=bytes, node="n1", process="node", uid=None, flags=64)
+
+    site.jobdb.apply_event(event())
+    site.store.add("7", row("unseen", program="solver", flags=128))
+    assert site.get("/api/v1/jobs/7")["profile"]["write_bytes"] is None
+    listed = site.get("/api/v1/jobs")["jobs"][0]
+    assert (listed["write_bytes"], listed["unseen_programs"]) == (None, 1)
+    site.store.add(None, of_node(T0 - 9 * S, 1), of_node(T0 + S, 20), of_node(T0 + 9 * S, 300))
+    site.jobdb.apply_event(event("end", time=T0 + 4 * S))
+    profile = site.get("/api/v1/jobs/7")["profile"]
+    assert (profile["write_bytes"], profile["granularity"], profile["unseen"][0]["reason"]) == (20, "node", "static")
+    site.store.add(None, of_node(T0 + 2 * S, 4000))
+    assert site.get("/api/v1/jobs/7")["profile"]["write_bytes"] == 4020
+
+
 def test_another_users_job_of_the_same_id_has_its_own_records(site):
     site.finished_job("7", uid=1000)
     site.finished_job("7", uid=1001)

@@ -7,7 +7,8 @@ from jsonschema import Draft202012Validator
 
 from jobdb.repository import SORTS
 from jobdb.tables import FILE_SORTS, NODE_SORTS, PROCESS_SORTS
-from tests.unit.webapp.fakes import Site, event
+from tests.unit.jobdb.tables import T0, row
+from tests.unit.webapp.fakes import S, Site, event
 from webapp.api.system import description
 
 PATHS = description()["paths"]
@@ -20,6 +21,10 @@ def site(tmp_path):
     made.jobdb.apply_event(event(job="running"))
     made.jobdb.apply_event(event(job="empty"))
     made.jobdb.apply_event(event("end", job="empty", exit_code=2))
+    for job, more in (("unseen", []), ("of-nodes", [row("read", T0, T0 + S, bytes=5, node="n9", process="node", uid=None, flags=64)])):
+        made.jobdb.apply_event(event(job=job, node="n9" if more else "n1"))
+        made.store.add(job, row("unseen", program="solver", flags=128))
+        made.store.add(None, *more)
     made.store.high_water = [{"node": "n1", "boot": "0" * 16, "seq": 5, "missing": 0, "last_append_ns": 7}]
     yield made
     made.close()
@@ -50,7 +55,7 @@ def test_routes_are_the_ones_described(site):
 
 @pytest.mark.parametrize("path", PATHS)
 def test_real_answers_are_valid(site, path):
-    for job in ("7", "running", "empty") if "{job_id}" in path else ("",):
+    for job in ("7", "running", "empty", "unseen", "of-nodes") if "{job_id}" in path else ("",):
         validate(response_schema(path, 200), site.get(path.replace("{job_id}", job)))
     validate(response_schema(path, 400), site.get(path.replace("{job_id}", "7") + "?nope=1", status=400) if path != "/healthz" else site.get("/api/x", status=404))
 

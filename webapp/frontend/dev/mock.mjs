@@ -86,6 +86,7 @@ function profile(one) {
   return {
     ...one, phases: phase_list.length, errors: 12, mapped_bytes: 3 * 1024 ** 2, folded_ops: 18_211, io_nodes: one.nodes,
     slowest_op: { op: "write", seconds: 1.284, file: "/scratch/run/out.dat" }, phase_list, granularity: "process",
+    unseen: [{ program: "postproc", file: "/opt/tools/postproc", reason: "static", processes: 2 }], unseen_programs: 1,
     operations: [op("read", one.read_ops, one.read_bytes, 0, 12.4, 0.2), op("write", one.write_ops, one.write_bytes, 0, 44.1, 1.284),
       op("open", 8123, 0, 12, 0.81, 0.013), op("close", 8111, 0, 0, 0.2, 0.001), op("stat", 40_112, 0, 0, 0.4, 0.0002), op("sync", 8, 0, 0, 2.1, 0.9)],
     request_sizes: [{ from_bytes: 0, to_bytes: 0, read_ops: 300, write_ops: 0, read_bytes: 0, write_bytes: 0 },

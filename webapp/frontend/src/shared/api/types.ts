@@ -23,6 +23,8 @@ export interface Headline {
   io_mode_write: IoMode | null;
   files: number | null;
   phases: number | null;
+  /** Programs of the job whose calls could not be watched. */
+  unseen_programs: number | null;
 }
 
 /** Operations and records that were lost on a node in some time, whosever they were. */

@@ -18,8 +18,9 @@ export interface Operation {
   count: number;
   bytes: number;
   errors: number;
-  busy_s: number;
-  slowest_s: number;
+  /** null where the source knows no durations. */
+  busy_s: number | null;
+  slowest_s: number | null;
 }
 
 /** Requests of `from_bytes` to `to_bytes`, both included; bins go by powers of two, 0 has its own. */
@@ -32,19 +33,29 @@ export interface SizeBin {
   write_bytes: number;
 }
 
+/** A program whose calls could not be watched, and in how many processes it ran. */
+export interface Unseen {
+  program: string;
+  file: string | null;
+  reason: "static" | "io_uring" | "privileged" | "foreign" | "unknown";
+  processes: number;
+}
+
+/** Figures are null where all that the job ran is unseen. */
 export interface Profile extends Headline {
   job_id: string;
   program: string | null;
   runtime_s: number | null;
-  errors: number;
-  mapped_bytes: number;
-  folded_ops: number;
-  io_nodes: number;
+  errors: number | null;
+  mapped_bytes: number | null;
+  folded_ops: number | null;
+  io_nodes: number | null;
   slowest_op: { op: string; seconds: number; file: string | null } | null;
   phase_list: Phase[];
   operations: Operation[];
   request_sizes: SizeBin[];
-  granularity: string;
+  granularity: "process" | "node";
+  unseen: Unseen[];
 }
 
 export interface JobAnswer {

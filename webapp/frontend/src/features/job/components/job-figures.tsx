@@ -1,7 +1,7 @@
 import type { IoMode } from "@/shared/api/types";
 import { Figure, Tile } from "@/shared/ui/figure";
 import { IoModePicture, ioModeMeaning } from "@/shared/ui/io-mode";
-import { formatByteRate, formatBytes, formatCount, formatDuration, formatRate } from "@/shared/units";
+import { UNKNOWN, formatByteRate, formatBytes, formatCount, formatDuration, formatRate } from "@/shared/units";
 import type { Profile } from "../api/get-job";
 
 const HELP = {
@@ -38,22 +38,23 @@ export function JobFigures({ profile: p }: { profile: Profile }) {
       <Tile label="MDOPS" tone="metadata" help={HELP.mdops} note={<>{count("metadata_ops", p.metadata_ops)} metadata operations</>}>
         <Figure name="mdops_avg" value={p.mdops_avg} unit="1/s" text={formatRate(p.mdops_avg)} help={HELP.mdops} />
       </Tile>
-      <ModeTile direction="Read" name="io_mode_read" mode={p.io_mode_read} />
-      <ModeTile direction="Write" name="io_mode_write" mode={p.io_mode_write} />
+      <ModeTile direction="Read" name="io_mode_read" mode={p.io_mode_read} isKnown={p.read_ops !== null} />
+      <ModeTile direction="Write" name="io_mode_write" mode={p.io_mode_write} isKnown={p.write_ops !== null} />
       <Tile label="Processes" help={HELP.processes} note={<>{count("io_processes", p.io_processes, HELP.ioProcesses)} {p.io_processes === 1 ? "does" : "do"} the I/O</>}>
         {count("processes", p.processes, HELP.processes)}
       </Tile>
       <Tile label="Files" help={HELP.files} note="read or written">{count("files", p.files, HELP.files)}</Tile>
       <Tile label="Phases" help={HELP.phases} note={slowest(p.slowest_op)}>{count("phases", p.phases, HELP.phases)}</Tile>
-      <Tile label="Errors" help={HELP.errors} tone={p.errors > 0 ? "bad" : undefined} note="calls that failed">{count("errors", p.errors, HELP.errors)}</Tile>
+      <Tile label="Errors" help={HELP.errors} tone={p.errors ? "bad" : undefined} note="calls that failed">{count("errors", p.errors, HELP.errors)}</Tile>
     </dl>
   );
 }
 
-function ModeTile({ direction, name, mode }: { direction: string; name: string; mode: IoMode | null }) {
+function ModeTile({ direction, name, mode, isKnown }: { direction: string; name: string; mode: IoMode | null; isKnown: boolean }) {
+  const meaning = isKnown ? ioModeMeaning(mode) : "not seen";
   return (
-    <Tile label={`${direction} mode`} help="How the processes share files" note={ioModeMeaning(mode)}>
-      <Figure name={name} value={mode} text={mode ?? "none"} help={ioModeMeaning(mode)} />
+    <Tile label={`${direction} mode`} help="How the processes share files" note={meaning}>
+      <Figure name={name} value={mode} text={mode ?? (isKnown ? "none" : UNKNOWN)} help={meaning} />
       {mode && <IoModePicture mode={mode} />}
     </Tile>
   );

@@ -6,12 +6,30 @@ import type { Profile } from "../api/get-job";
 import { JobHeader } from "./job-header";
 import { JobNotes } from "./job-notes";
 
-const profile = { folded_ops: 0, mapped_bytes: 0, granularity: "process" } as Profile;
+const profile = { folded_ops: 0, mapped_bytes: 0, granularity: "process", unseen: [], read_ops: 1 } as unknown as Profile;
 
 it("warns of what was lost while the job ran, by node, and of nothing else", () => {
   const shown = renderToStaticMarkup(<JobNotes profile={profile} losses={[{ node: "n1", lost: 1234 }, { node: "n2", lost: 1 }]} />);
   expect(shown).toContain("n1 (1,234), n2 (1)");
   expect(renderToStaticMarkup(<JobNotes profile={profile} losses={[]} />)).toBe("");
+});
+
+it("names what could not be watched, and never takes it for idle", () => {
+  const unseen: Profile["unseen"] = [
+    { program: "solver", file: "/opt/solver", reason: "static", processes: 4 },
+    { program: "", file: null, reason: "io_uring", processes: 1 },
+  ];
+  const partly = renderToStaticMarkup(<JobNotes profile={{ ...profile, unseen }} losses={[]} />);
+  expect(partly).toContain("solver ran in 4 processes unseen (statically linked), A program ran unseen (uses io_uring)");
+  expect(partly).toContain("not in these figures");
+  const wholly = renderToStaticMarkup(<JobNotes profile={{ ...profile, unseen, read_ops: null, folded_ops: null, mapped_bytes: null }} losses={[]} />);
+  expect(wholly).toContain("is not known");
+  const many = renderToStaticMarkup(<JobNotes profile={{ ...profile, unseen: Array(7).fill(unseen[0]) }} losses={[]} />);
+  expect(many).toContain("and 2 more");
+});
+
+it("says when nodes stand for processes", () => {
+  expect(renderToStaticMarkup(<JobNotes profile={{ ...profile, granularity: "node" }} losses={[]} />)).toContain("each node stands for one process");
 });
 
 it("a job whose program is not known bears its id for a name", () => {

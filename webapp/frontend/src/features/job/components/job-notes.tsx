@@ -1,35 +1,63 @@
 import type { Loss } from "@/shared/api/types";
 import { Note } from "@/shared/ui/states";
 import { formatBytes, formatPlain } from "@/shared/units";
-import type { Profile } from "../api/get-job";
+import type { Profile, Unseen } from "../api/get-job";
+
+const SHOWN_MAX = 5;
+const REASONS: Record<Unseen["reason"], string> = {
+  static: "statically linked",
+  io_uring: "uses io_uring",
+  privileged: "set-uid, or has capabilities of its own",
+  foreign: "built for another C library or processor",
+  unknown: "cannot be preloaded",
+};
 
 /** What a reader must know before trusting the figures; nothing where all is exact. */
 export function JobNotes({ profile, losses }: { profile: Profile; losses: readonly Loss[] }) {
-  const none = profile.folded_ops === 0 && profile.mapped_bytes === 0 && losses.length === 0 && profile.granularity === "process";
-  if (none) return null;
+  const { folded_ops: folded, mapped_bytes: mapped, unseen } = profile;
+  if (!folded && !mapped && losses.length === 0 && unseen.length === 0 && profile.granularity === "process") return null;
   return (
     <div className="notes" data-testid="notes">
+      {unseen.length > 0 && (
+        <Note tone="warn" testId="note-unseen">
+          <strong>Not all of this job could be watched.</strong> {unseenText(unseen)}. {profile.read_ops === null
+            ? "What it read and wrote is not known."
+            : "What they read and wrote is not in these figures."}
+        </Note>
+      )}
       {losses.length > 0 && (
         <Note tone="bad" testId="note-lost">
           <strong>Operations or records were lost</strong> on {losses.map(({ node, lost }) => `${node} (${formatPlain(lost)})`).join(", ")} while this job ran,
           perhaps its own: its figures may be too low.
         </Note>
       )}
-      {profile.folded_ops > 0 && (
+      {folded !== null && folded > 0 && (
         <Note tone="warn" testId="note-folded">
-          <strong>{formatPlain(profile.folded_ops)} operations were folded</strong> because they came faster than they could be taken in. Counts, bytes and
+          <strong>{formatPlain(folded)} operations were folded</strong> because they came faster than they could be taken in. Counts, bytes and
           busy time are exact; offsets and times of single operations are not.
         </Note>
       )}
-      {profile.mapped_bytes > 0 && (
+      {mapped !== null && mapped > 0 && (
         <Note tone="info" testId="note-mapped">
-          <strong>{formatBytes(profile.mapped_bytes)} of files were mapped into memory.</strong> What a program reads and writes through a mapping is not seen:
+          <strong>{formatBytes(mapped)} of files were mapped into memory.</strong> What a program reads and writes through a mapping is not seen:
           these files' figures are a part of the truth.
         </Note>
       )}
-      {profile.granularity !== "process" && (
-        <Note tone="info" testId="note-granularity">Sources of this job know no processes: each {profile.granularity} stands for one.</Note>
+      {profile.granularity === "node" && (
+        <Note tone="info" testId="note-granularity">
+          <strong>Seen node by node.</strong> These figures come from the file system client's log of the job's nodes: each node stands for one process, times are
+          known to the second, and what else ran on a node meanwhile is in them.
+        </Note>
       )}
     </div>
   );
+}
+
+function unseenText(unseen: readonly Unseen[]): string {
+  const each = unseen.slice(0, SHOWN_MAX).map(({ program, reason, processes }) => {
+    const times = processes === 1 ? "" : ` in ${formatPlain(processes)} processes`;
+    return `${program || "A program"} ran${times} unseen (${REASONS[reason]})`;
+  });
+  const more = unseen.length - SHOWN_MAX;
+  return each.join(", ") + (more > 0 ? ` and ${formatPlain(more)} more` : "");
 }

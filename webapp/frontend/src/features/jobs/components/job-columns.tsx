@@ -21,7 +21,7 @@ export function jobColumns(nowMs: number): Column<JobRow>[] {
       cell: (job) => <Link to={jobPath(job.job_id)} className="mono">{job.job_id}</Link>,
     },
     {
-      key: "program", header: "Program", sortKey: "program", value: (job) => job.program, cell: (job) => job.program || UNKNOWN,
+      key: "program", header: "Program", sortKey: "program", value: (job) => job.program, cell: (job) => <>{job.program || UNKNOWN}<UnseenBadge job={job} /></>,
       title: (job) => job.command || undefined,
     },
     { key: "user", header: "User", sortKey: "user", value: (job) => job.user, cell: (job) => job.user || UNKNOWN, wideOnly: true },
@@ -56,4 +56,15 @@ export function jobColumns(nowMs: number): Column<JobRow>[] {
       cell: (job) => job.io_mode_write ?? UNKNOWN, title: (job) => ioModeMeaning(job.io_mode_write), wideOnly: true,
     },
   ];
+}
+
+/** Tells an unwatched job from an idle one. */
+function UnseenBadge({ job }: { job: JobRow }) {
+  if (!job.unseen_programs) return null;
+  const none = job.read_ops === null;
+  return (
+    <> <span className="badge" data-testid="job-unseen" title={none ? "Its program cannot be watched: what it did is not known" : "Some of its programs cannot be watched"}>
+      {none ? "unseen" : "partly seen"}
+    </span></>
+  );
 }
