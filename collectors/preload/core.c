@@ -1,7 +1,7 @@
 /* The process's ring file, its threads' segments, and the recording of one operation.
  *
  * Nothing here locks: whoever loses a race gives its own attempt back. The system is asked only when a process or thread does its
- * first watched operation, when a ring or the names area is full, and once in a while to set the window by the clock. */
+ * first watched operation, and when a ring or the names area is full. */
 #define _GNU_SOURCE
 #include "preload.h"
 #include "process.h"
@@ -34,7 +34,6 @@ struct image {
     void *_Atomic segments[SEGMENTS];
     _Atomic uint64_t names_ready; /* here, not in the file: what others write there must not lead us astray */
     char path[256];
-    uint64_t anchor_ticks, anchor_ns;
     uint32_t pid;
     struct process_facts facts;
 };
@@ -42,7 +41,7 @@ static struct image *_Atomic image;
 static _Atomic uint64_t retry_at_ns; /* no ring could be had: until then the program runs unwatched */
 static _Atomic uint64_t missed;      /* operations meanwhile; they go into the next ring's count of lost ones */
 struct wiped wiped __attribute__((aligned(4096)));
-static _Atomic uint64_t measured_window = 50000000; /* until it is measured: some ten milliseconds */
+static _Atomic uint64_t ticks_per_s; /* 0: not measured yet, which comes before the first ring */
 static uint64_t window_ns = 1000000000;
 static pthread_key_t thread_key;
 static bool have_thread_key;
@@ -98,22 +97,44 @@ static void pick_clock(void)
 #endif
 }
 
-static void window_set(uint64_t ticks)
+/* One instant on both clocks, known to `width` ns. */
+struct instant {
+    uint64_t ticks, ns, width;
+};
+static struct instant loaded; /* when the library was */
+
+/* The best of three tries: in between we may have lost the core. */
+static struct instant instant_now(void)
 {
-    atomic_store_explicit(&measured_window, ticks ? ticks : 1, memory_order_relaxed);
-    atomic_store_explicit(&wiped.window_ticks, ticks ? ticks : 1, memory_order_relaxed);
+    struct instant best = {0, 0, UINT64_MAX};
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = monotonic_ns(), ticks = now_ticks(), after = monotonic_ns();
+        if (after - before < best.width)
+            best = (struct instant){ticks, before + (after - before) / 2, after - before};
+    }
+    return best;
 }
 
-/* Sets the window from the clocks' rate since the image began. */
-static void measure_window(struct image *im)
+static void limits_set(void)
 {
-    if (clock_kind == TP_CLOCK_MONOTONIC) {
-        window_set(window_ns);
-        return;
+    tp_limits_set(&wiped.limits, atomic_load_explicit(&ticks_per_s, memory_order_relaxed), window_ns);
+}
+
+/* Measures the clock's rate since the library was loaded, and sets the limits by it. Usually it was loaded long ago; else wait until
+ * the rate is known to 0.2 %, but not for long where the system is slow to tell the time. Threads that measure at once agree on one. */
+static void measure_clock(void)
+{
+    enum { EXACT = 500, WAIT_NS = 1000000 };
+    uint64_t rate = 1000000000, none = 0;
+    if (clock_kind != TP_CLOCK_MONOTONIC) {
+        struct instant now;
+        do
+            now = instant_now();
+        while (now.ns - loaded.ns < EXACT * (now.width + loaded.width) && now.ns - loaded.ns < WAIT_NS);
+        rate = (uint64_t)((double)(now.ticks - loaded.ticks) / (double)(now.ns - loaded.ns) * 1e9);
     }
-    uint64_t ticks = now_ticks() - im->anchor_ticks, ns = monotonic_ns() - im->anchor_ns;
-    if (ns > 5000000 && ticks < UINT64_MAX / 2)
-        window_set((uint64_t)((double)ticks / (double)ns * (double)window_ns));
+    atomic_compare_exchange_strong(&ticks_per_s, &none, rate ? rate : 1);
+    limits_set();
 }
 
 /* Room for [offset, offset + length) in the file, unless that would leave others too little of the file system: MPI libraries live
@@ -143,12 +164,11 @@ static struct image *image_make(void)
     if (!process_facts(facts))
         goto no_file;
     im->pid = facts->identity.pid;
-    im->anchor_ns = monotonic_ns();
-    im->anchor_ticks = now_ticks();
+    struct instant anchor = instant_now();
     facts->identity.clock = clock_kind;
-    facts->identity.anchor_ticks = im->anchor_ticks;
-    facts->identity.anchor_monotonic_ns = im->anchor_ns;
-    int fd = ring_file_create(facts, im->path, sizeof im->path, (uint32_t)(im->anchor_ns ^ (atomic_fetch_add(&serial, 1) << 28)));
+    facts->identity.anchor_ticks = anchor.ticks;
+    facts->identity.anchor_monotonic_ns = anchor.ns;
+    int fd = ring_file_create(facts, im->path, sizeof im->path, (uint32_t)(anchor.ns ^ (atomic_fetch_add(&serial, 1) << 28)));
     if (fd < 0)
         goto no_file;
     if (!make_room(fd, 0, TP_NAMES_AT + TP_NAMES_STEP))
@@ -159,7 +179,9 @@ static struct image *image_make(void)
         goto no_room;
     own_close(fd);
     im->names_ready = TP_NAMES_STEP;
-    tp_header_init(im->header, &facts->identity, TP_NAMES_STEP);
+    if (!ticks_per_s)
+        measure_clock();
+    tp_header_init(im->header, &facts->identity, &wiped.limits, TP_NAMES_STEP);
     return im;
 no_room:
     own_close(fd);
@@ -248,7 +270,7 @@ static void thread_ended(void *segment)
 void record_rarely(const struct tp_operation *o, uint32_t outcome)
 {
     int error = errno;
-    if (!atomic_load_explicit(&wiped.window_ticks, memory_order_relaxed)) {
+    if (is_wiped()) {
         core_forked();
         self.busy = 1;
     }
@@ -258,23 +280,21 @@ void record_rarely(const struct tp_operation *o, uint32_t outcome)
             errno = error;
             return;
         }
-        outcome = tp_record(self.segment, o, wiped.window_ticks);
+        outcome = tp_record(self.segment, o, &wiped.limits);
     }
     struct image *im = atomic_load_explicit(&image, memory_order_acquire);
-    if (outcome == TP_WINDOW_OVER)
-        measure_window(im);
     if (outcome == TP_FULL && o->end >= self.retry_at) {
         void *other = segment_get(im, true);
         if (other) {
             tp_segment_release(self.segment);
             self.segment = other;
-            outcome = tp_record(other, o, wiped.window_ticks);
+            outcome = tp_record(other, o, &wiped.limits);
         } else {
-            self.retry_at = o->end + wiped.window_ticks / 64;
+            self.retry_at = o->end + wiped.limits.window / 64;
         }
     }
     if (outcome == TP_FULL)
-        tp_record_folding(self.segment, o);
+        tp_record_folding(self.segment, o, &wiped.limits);
     errno = error;
 }
 
@@ -339,7 +359,7 @@ void core_forked(void)
     atomic_store(&image, NULL);
     atomic_store(&retry_at_ns, 0);
     atomic_store(&missed, 0);
-    atomic_store_explicit(&wiped.window_ticks, measured_window, memory_order_relaxed);
+    limits_set();
     self.segment = NULL;
     self.busy = 0;
     self.retry_at = 0;
@@ -359,8 +379,9 @@ void core_start(uint64_t window, bool eager)
     if (window)
         window_ns = window;
     madvise(&wiped, sizeof wiped, MADV_WIPEONFORK); /* where the kernel can't, forks past our handler write into the parent's ring */
-    window_set(measured_window);
     pick_clock();
+    loaded = instant_now();
+    limits_set();
     have_thread_key = pthread_key_create(&thread_key, thread_ended) == 0;
     if (eager)
         image_get();

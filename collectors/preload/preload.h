@@ -138,11 +138,15 @@ extern __thread struct thread self __attribute__((tls_model("initial-exec")));
 /* 1 between vfork() and exec: the memory is the parent's, the descriptors are not. */
 extern __thread volatile uint32_t bellrock_borrowed __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* A run's longest duration. On a page that a fork without our handler (_Fork, clone) wipes: 0 means that segment and process are no more ours. */
+/* On a page that a fork without our handler (_Fork, clone) wipes: a window of 0 means that segment and process are no more ours. */
 extern struct wiped {
-    _Atomic uint64_t window_ticks;
-    char rest[4096 - sizeof(uint64_t)];
+    struct tp_limits limits;
+    char rest[4096 - sizeof(struct tp_limits)];
 } wiped;
+static inline bool is_wiped(void)
+{
+    return RARE(!atomic_load_explicit(&wiped.limits.window, memory_order_relaxed));
+}
 /* The operation did not go straight into a segment: `outcome` says why (TP_RECORDED: the thread has none yet). Keeps errno. */
 void record_rarely(const struct tp_operation *, uint32_t outcome);
 void record_lost(void);
@@ -159,8 +163,7 @@ static inline __attribute__((always_inline)) void record_inline(uint8_t op, int 
     self.busy = 1;
     atomic_signal_fence(memory_order_seq_cst);
     uint32_t outcome = TP_RECORDED;
-    uint64_t window = atomic_load_explicit(&wiped.window_ticks, memory_order_relaxed);
-    if (RARE(!self.segment || !window) || RARE((outcome = tp_record(self.segment, &o, window)) != TP_RECORDED))
+    if (RARE(!self.segment || is_wiped()) || RARE((outcome = tp_record(self.segment, &o, &wiped.limits)) != TP_RECORDED))
         record_rarely(&o, outcome);
     atomic_signal_fence(memory_order_seq_cst);
     self.busy = 0;

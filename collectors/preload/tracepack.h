@@ -9,7 +9,7 @@ enum tp_op {
     TP_READDIR, TP_LINK, TP_TRUNCATE, TP_SYNC, TP_MMAP
 };
 enum { TP_STDIO = 2, TP_PARTLY_SEEN = 4, TP_OFFSET_UNSURE = 8, TP_DIRECTORY = 32 };
-enum { TP_RECORDED = 0, TP_WINDOW_OVER = 1, TP_FULL = 2 };
+enum { TP_RECORDED = 0, TP_FULL = 1 };
 enum { TP_CLOCK_MONOTONIC = 0, TP_CLOCK_TSC = 1 };
 
 struct tp_operation {
@@ -27,19 +27,25 @@ struct tp_identity {
     const char *program;
     size_t program_length;
 };
+/* What the first pass compares durations with, in ticks: a run's longest, 0 until they are set, and the bounds of the latency histogram. */
+struct tp_limits {
+    _Alignas(64) _Atomic uint64_t window;
+    _Atomic uint64_t latency_bounds[7];
+};
 struct tp_header;
 
 extern const size_t TP_NAMES_AT, TP_NAMES_CAPACITY, TP_NAMES_STEP, TP_SEGMENTS_AT, TP_SEGMENT_SIZE;
 extern const uint32_t TP_SEGMENTS_MAX, TP_SEGMENTS_SPARE;
 
-void tp_header_init(struct tp_header *, const struct tp_identity *, uint64_t names_ready);
+void tp_limits_set(struct tp_limits *, uint64_t ticks_per_s, uint64_t window_ns);
+void tp_header_init(struct tp_header *, const struct tp_identity *, const struct tp_limits *, uint64_t names_ready);
 uint64_t tp_file_id(const char *path, size_t length);
 uint32_t tp_segments(const struct tp_header *);
 int tp_segment_publish(const struct tp_header *, uint32_t index);
 int tp_segment_take(void *segment);
 void tp_segment_release(void *segment);
-uint32_t tp_record(void *segment, const struct tp_operation *, uint64_t window_ticks);
-void tp_record_folding(void *segment, const struct tp_operation *);
+uint32_t tp_record(void *segment, const struct tp_operation *, const struct tp_limits *);
+void tp_record_folding(void *segment, const struct tp_operation *, const struct tp_limits *);
 void tp_lost_operations(const struct tp_header *, uint64_t count);
 const char *tp_name_add(const struct tp_header *, void *names, uint64_t ready, uint64_t file, const char *path, size_t length, uint64_t *need);
 void tp_names_grown(const struct tp_header *, uint64_t ready);

@@ -2,7 +2,7 @@
 //!
 //! Every pointer that comes in must be what `tracepack.h` says; nothing here allocates, locks, panics or calls the system.
 
-use crate::first_pass::Segment;
+use crate::first_pass::{Limits, Segment};
 use crate::record::Operation;
 use crate::ring::{self, Header, NameEntry, SegmentHeader};
 use core::sync::atomic::Ordering;
@@ -65,6 +65,7 @@ unsafe fn copy_text(to: *mut u8, room: usize, from: *const u8, length: usize) {
 pub unsafe extern "C" fn tp_header_init(
     base: *mut Header,
     identity: *const Identity,
+    limits: *const Limits,
     names_ready: u64,
 ) {
     let (h, i) = (&mut *base, &*identity);
@@ -78,6 +79,7 @@ pub unsafe extern "C" fn tp_header_init(
     h.anchor_ticks = i.anchor_ticks;
     h.anchor_monotonic_ns = i.anchor_monotonic_ns;
     h.pid_namespace = i.pid_namespace;
+    h.latency_bounds = (*limits).latency_bounds();
     h.names_ready.store(names_ready, Ordering::Relaxed);
     copy_text(h.job.as_mut_ptr(), h.job.len(), i.job, i.job_length);
     copy_text(
@@ -146,6 +148,15 @@ pub unsafe extern "C" fn tp_segment_release(segment: *mut u8) {
         .store(0, Ordering::Release);
 }
 
+/// Sets what operations are compared with, for a clock of so many ticks a second.
+///
+/// # Safety
+/// See the module.
+#[no_mangle]
+pub unsafe extern "C" fn tp_limits_set(limits: *const Limits, ticks_per_s: u64, window_ns: u64) {
+    (*limits).set(ticks_per_s, window_ns)
+}
+
 /// Records one operation; answers an `Outcome`.
 ///
 /// # Safety
@@ -156,9 +167,9 @@ pub unsafe extern "C" fn tp_segment_release(segment: *mut u8) {
 pub unsafe extern "C" fn tp_record(
     segment: *mut u8,
     operation: *const Operation,
-    window: u64,
+    limits: *const Limits,
 ) -> u32 {
-    Segment::new(segment).record(&*operation, window) as u32
+    Segment::new(segment).record(&*operation, &*limits) as u32
 }
 
 /// Records one operation although the ring is full.
@@ -166,8 +177,12 @@ pub unsafe extern "C" fn tp_record(
 /// # Safety
 /// See the module; the calling thread owns the segment.
 #[no_mangle]
-pub unsafe extern "C" fn tp_record_folding(segment: *mut u8, operation: *const Operation) {
-    Segment::new(segment).record_folding(&*operation)
+pub unsafe extern "C" fn tp_record_folding(
+    segment: *mut u8,
+    operation: *const Operation,
+    limits: *const Limits,
+) {
+    Segment::new(segment).record_folding(&*operation, &*limits)
 }
 
 /// Counts operations that found no place at all.

@@ -8,9 +8,62 @@
 //! A segment may live in shared memory that another process reads at any time and outlives its writer, killed at any
 //! instruction: a slot is written under an odd `sequence`, and a closed run is pushed before its slot is used again.
 
-use crate::record::{Operation, Run};
-use crate::ring::{run_at, slot_at, SegmentHeader, Slot, DATA_SLOTS, RING_RUNS, SLOTS};
-use core::sync::atomic::{compiler_fence, fence, Ordering};
+use crate::record::{latency_bucket, Operation, Run, LATENCY_BOUNDS_NS, LATENCY_BUCKETS};
+use crate::ring::{run_at, slot_at, Adding, SegmentHeader, Slot, DATA_SLOTS, RING_RUNS, SLOTS};
+use core::sync::atomic::{compiler_fence, fence, AtomicU64, Ordering};
+
+/// What the first pass compares durations with, in ticks; a cache line. All threads write the same into it.
+#[repr(C, align(64))]
+pub struct Limits {
+    /// Longest duration of a run.
+    window: AtomicU64,
+    /// LATENCY_BOUNDS_NS.
+    latency_bounds: [AtomicU64; LATENCY_BUCKETS - 1],
+}
+
+impl Limits {
+    pub const fn new() -> Limits {
+        Limits {
+            window: AtomicU64::new(0),
+            latency_bounds: [const { AtomicU64::new(0) }; LATENCY_BUCKETS - 1],
+        }
+    }
+
+    /// Sets them for a clock of so many ticks a second, of which the window comes last: it is 0 until the others are set.
+    pub fn set(&self, ticks_per_s: u64, window_ns: u64) {
+        for (to, ns) in self.latency_bounds.iter().zip(LATENCY_BOUNDS_NS) {
+            to.store(ticks_of(ns, ticks_per_s), Ordering::Relaxed);
+        }
+        let window = ticks_of(window_ns, ticks_per_s).max(1);
+        self.window.store(window, Ordering::Relaxed);
+    }
+
+    pub fn latency_bounds(&self) -> [u64; LATENCY_BUCKETS - 1] {
+        core::array::from_fn(|i| self.latency_bounds[i].load(Ordering::Relaxed))
+    }
+
+    /// Whether an operation is not in the first bucket of the latency histogram.
+    #[inline(always)]
+    fn is_slow(&self, o: &Operation) -> bool {
+        let [first, ..] = &self.latency_bounds;
+        o.took() >= first.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn bucket(&self, o: &Operation) -> usize {
+        latency_bucket(o.took(), &self.latency_bounds())
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits::new()
+    }
+}
+
+fn ticks_of(ns: u64, ticks_per_s: u64) -> u64 {
+    (ns as f64 * 1e-9 * ticks_per_s as f64 + 0.5) as u64
+}
 
 /// What became of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +71,8 @@ use core::sync::atomic::{compiler_fence, fence, Ordering};
 pub enum Outcome {
     /// It is in the segment.
     Recorded = 0,
-    /// It is in the segment, and a run was closed because its window was over.
-    WindowOver = 1,
     /// It is not recorded: the ring is full. Take another segment, or `record_folding` it.
-    Full = 2,
+    Full = 1,
 }
 
 /// A segment of a ring file, in memory.
@@ -92,13 +143,15 @@ impl Segment {
     }
 
     /// Puts a run of `o` alone into `slot`.
-    fn begin(slot: &mut Slot, index: usize, o: &Operation) {
+    fn begin(slot: &mut Slot, index: usize, o: &Operation, limits: &Limits) {
         let sequence = slot.sequence.load(Ordering::Relaxed);
-        let run = Run {
-            generation: slot.run.generation.wrapping_add(1),
-            slot: index as u32,
+        let mut run = Run {
+            // 0 means none to the reader.
+            generation: slot.run.generation.wrapping_add(1).max(1),
+            slot: index as u8,
             ..Run::of(o)
         };
+        run.add_latency(limits.bucket(o));
         slot.sequence
             .store(sequence.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
@@ -127,58 +180,88 @@ impl Segment {
             .store(sequence.wrapping_add(2), Ordering::Release);
     }
 
-    /// Records one operation. Operations of one stream come in the order of their ends. `window`: ticks.
-    #[inline(always)]
-    pub fn record(&self, o: &Operation, window: u64) -> Outcome {
-        let index = slot_of(o.op, o.handle);
-        let slot = self.slot(index);
-        let mut outcome = Outcome::Recorded;
-        // An empty slot's run belongs to no stream: its operation is none.
-        if slot.run.same_stream(o) && slot.run.continues(o) {
-            if o.end.wrapping_sub(slot.run.start) <= window {
-                Self::change(slot, |run| run.extend(o));
-                return Outcome::Recorded;
-            }
-            outcome = Outcome::WindowOver;
-        }
-        self.next_run(index, o, outcome)
+    /// The same for a change that adds an operation, and counts that in its bucket of the latency histogram.
+    fn change_counting(
+        slot: &mut Slot,
+        o: &Operation,
+        limits: &Limits,
+        change: impl FnOnce(&mut Run),
+    ) {
+        let bucket = limits.bucket(o);
+        let adding = &raw mut slot.adding;
+        let mark = Adding::of(&slot.run, bucket).0;
+        Self::change(slot, |run| {
+            // SAFETY: `adding` points into `slot`, which is ours.
+            unsafe { adding.write_volatile(mark) };
+            compiler_fence(Ordering::SeqCst);
+            change(run);
+            run.add_latency(bucket);
+            compiler_fence(Ordering::SeqCst);
+            // SAFETY: as above.
+            unsafe { adding.write_volatile(0) };
+        });
     }
 
-    /// Closes the run in slot `index`, if there is one, and begins another. Out of line: what merges must stay short.
+    /// Records one operation. Operations of one stream come in the order of their ends.
+    #[inline(always)]
+    pub fn record(&self, o: &Operation, limits: &Limits) -> Outcome {
+        let index = slot_of(o.op, o.handle);
+        let slot = self.slot(index);
+        // An empty slot's run belongs to no stream: its operation is none.
+        if slot.run.same_stream(o)
+            && slot.run.continues(o)
+            && o.end.wrapping_sub(slot.run.start) <= limits.window.load(Ordering::Relaxed)
+            && !limits.is_slow(o)
+        {
+            Self::change(slot, |run| run.extend(o));
+            return Outcome::Recorded;
+        }
+        self.record_otherwise(index, o, limits)
+    }
+
+    /// Adds a slow operation to the run in slot `index`, or closes that and begins another. Out of line: what merges fast must stay short.
     #[cold]
     #[inline(never)]
-    fn next_run(&self, index: usize, o: &Operation, outcome: Outcome) -> Outcome {
+    fn record_otherwise(&self, index: usize, o: &Operation, limits: &Limits) -> Outcome {
         let slot = self.slot(index);
+        let window = limits.window.load(Ordering::Relaxed);
+        if slot.run.same_stream(o)
+            && slot.run.continues(o)
+            && o.end.wrapping_sub(slot.run.start) <= window
+        {
+            Self::change_counting(slot, o, limits, |run| run.extend(o));
+            return Outcome::Recorded;
+        }
         if slot.run.count != 0 {
             if !self.has_room() {
                 return Outcome::Full;
             }
             self.push(&slot.run);
         }
-        Self::begin(slot, index, o);
-        outcome
+        Self::begin(slot, index, o, limits);
+        Outcome::Recorded
     }
 
     /// Records one operation although the ring is full: it goes into the open run of its stream, or else into one for all
-    /// files of that operation. Counts, bytes and busy time stay exact.
-    pub fn record_folding(&self, o: &Operation) {
+    /// files of that operation. Counts, bytes, busy time and latencies stay exact.
+    pub fn record_folding(&self, o: &Operation, limits: &Limits) {
         let h = self.header();
         let index = slot_of(o.op, o.handle);
         let slot = self.slot(index);
         if slot.run.count == 0 {
-            return Self::begin(slot, index, o);
+            return Self::begin(slot, index, o, limits);
         }
         if !slot.run.same_stream(o) {
-            return self.fold_rest(o);
+            return self.fold_rest(o, limits);
         }
         h.folded.store(
             h.folded.load(Ordering::Relaxed).wrapping_add(1),
             Ordering::Relaxed,
         );
-        Self::change(slot, |run| run.fold(o));
+        Self::change_counting(slot, o, limits, |run| run.fold(o));
     }
 
-    fn fold_rest(&self, o: &Operation) {
+    fn fold_rest(&self, o: &Operation, limits: &Limits) {
         let h = self.header();
         let index = slot_of_rest(o.op, o.errno != 0);
         let slot = self.slot(index);
@@ -195,8 +278,8 @@ impl Segment {
             Ordering::Relaxed,
         );
         if slot.run.count == 0 {
-            return Self::begin(slot, index, o);
+            return Self::begin(slot, index, o, limits);
         }
-        Self::change(slot, |run| run.fold(o));
+        Self::change_counting(slot, o, limits, |run| run.fold(o));
     }
 }

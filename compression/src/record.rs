@@ -38,17 +38,36 @@ impl Op {
 }
 
 /// The run merged operations of unlike size or offset because its ring was full: sums are exact, details are not.
-pub const FLAG_FOLDED: u8 = 1;
+pub const FLAG_FOLDED: u16 = 1;
 /// Counted at the stdio call, not at the system call below it.
-pub const FLAG_STDIO: u8 = 2;
+pub const FLAG_STDIO: u16 = 2;
 /// Only part of the traffic is seen (a memory mapping).
-pub const FLAG_PARTLY_SEEN: u8 = 4;
+pub const FLAG_PARTLY_SEEN: u16 = 4;
 /// The offset is a guess (append mode, inherited descriptor).
-pub const FLAG_OFFSET_UNSURE: u8 = 8;
+pub const FLAG_OFFSET_UNSURE: u16 = 8;
 /// A directory, not a file.
-pub const FLAG_DIRECTORY: u8 = 32;
+pub const FLAG_DIRECTORY: u16 = 32;
 /// Part of a run of which an earlier part was shipped while it was still open.
-pub const FLAG_PIECE: u8 = 16;
+pub const FLAG_PIECE: u16 = 16;
+
+/// Bounds of the latency histogram, ns: of eight buckets, a decade each, the first lies below the first bound, the last from the last one on.
+pub const LATENCY_BOUNDS_NS: [u64; 7] = [
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+    1_000_000_000,
+    10_000_000_000,
+];
+/// Buckets of the latency histogram.
+pub const LATENCY_BUCKETS: usize = LATENCY_BOUNDS_NS.len() + 1;
+
+/// The bucket of a duration, 0 for the fastest. `bounds` ascend, in the duration's unit.
+#[inline]
+pub fn latency_bucket(took: u64, bounds: &[u64; 7]) -> usize {
+    bounds.iter().filter(|&&bound| took >= bound).count()
+}
 
 /// One operation as a source saw it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,8 +90,16 @@ pub struct Operation {
     pub flags: u8,
 }
 
+impl Operation {
+    /// Its duration, ticks.
+    #[inline(always)]
+    pub fn took(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
 /// Operations merged: `count` operations of `size` bytes each, the i-th at `offset + i * stride`.
-/// Where `flags` has `FLAG_FOLDED`, only `count`, `bytes`, `busy`, `slowest`, `start` and `end` are exact and `size` is the largest.
+/// Where `flags` has `FLAG_FOLDED`, only `count`, `bytes`, `busy`, `slowest`, `latency`, `start` and `end` are exact and `size` is the largest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Run {
@@ -91,17 +118,20 @@ pub struct Run {
     pub slowest: u64,
     pub handle: i32,
     pub errno: u16,
+    pub flags: u16,
     pub op: u8,
-    pub flags: u8,
-    /// Which slot the run lived in, and the slot's how-manieth run it is (from 1): the reader tells by these what it has shipped already.
-    pub generation: u32,
-    pub slot: u32,
+    /// Which slot the run lived in, and the slot's how-manieth run it is (from 1, and round): the reader tells by these what it has shipped already.
+    pub slot: u8,
+    pub generation: u16,
+    /// How many operations fell into the buckets but the first of the latency histogram; all others are in that one. Each stops at
+    /// its largest value: what comes after 2^32 operations of 10 us, half a day, counts as fast.
+    pub latency: [u32; LATENCY_BUCKETS - 1],
 }
 
 impl Run {
     /// A run of one operation.
     pub fn of(o: &Operation) -> Run {
-        let took = o.end.saturating_sub(o.start);
+        let took = o.took();
         Run {
             file: o.file,
             offset: o.offset,
@@ -115,11 +145,35 @@ impl Run {
             slowest: took,
             handle: o.handle,
             errno: o.errno,
+            flags: o.flags.into(),
             op: o.op,
-            flags: o.flags,
-            generation: 0,
             slot: 0,
+            generation: 0,
+            latency: [0; LATENCY_BUCKETS - 1],
         }
+    }
+
+    /// Counts one operation in a bucket of the latency histogram.
+    #[inline]
+    pub fn add_latency(&mut self, bucket: usize) {
+        // The first one's count follows from the others'.
+        if let Some(count) = self.latency.get_mut(bucket.wrapping_sub(1)) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Operations that are not in the first bucket of the latency histogram.
+    pub fn slow_count(&self) -> u64 {
+        self.latency.iter().map(|&n| n as u64).sum()
+    }
+
+    /// The latency histogram; its sum is `count` unless that is smaller than `slow_count`, which no honest run is.
+    pub fn histogram(&self) -> [u64; LATENCY_BUCKETS] {
+        let mut all = [self.count.saturating_sub(self.slow_count()); LATENCY_BUCKETS];
+        for (to, &n) in all[1..].iter_mut().zip(&self.latency) {
+            *to = n.into();
+        }
+        all
     }
 
     /// Offset of the operation that would continue the run, once the stride is known (`count` of 2 or more).
@@ -139,14 +193,14 @@ impl Run {
     #[inline]
     pub fn continues(&self, o: &Operation) -> bool {
         self.size == o.size
-            && self.flags == o.flags
+            && self.flags == o.flags as u16
             && (self.count == 1 || o.offset == self.next_offset())
     }
 
     /// Adds the times of `o`.
     #[inline(always)]
     fn add_times(&mut self, o: &Operation) {
-        let took = o.end.saturating_sub(o.start);
+        let took = o.took();
         self.busy = self.busy.wrapping_add(took);
         if took > self.slowest {
             self.slowest = took;
@@ -170,7 +224,7 @@ impl Run {
     /// Adds an operation of the same stream that does not continue the run: sums stay exact, details go.
     #[inline]
     pub fn fold(&mut self, o: &Operation) {
-        self.flags |= o.flags | FLAG_FOLDED;
+        self.flags |= o.flags as u16 | FLAG_FOLDED;
         self.stride = 0;
         if o.size > self.size {
             self.size = o.size;

@@ -9,13 +9,13 @@
 //! One thread at a time owns a segment and writes it. The agent reads, and writes only `tail`.
 //! Numbers are in the machine's byte order: the file never leaves the node.
 
-use crate::record::Run;
+use crate::record::{Run, LATENCY_BOUNDS_NS, LATENCY_BUCKETS};
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = 0x314b_5252_4c4c_4542; // "BELLRRK1"
 /// Of the layout; the test at this file's end holds the two together.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 pub const HEADER_SIZE: usize = 4096;
 pub const NAMES_AT: usize = HEADER_SIZE;
@@ -74,7 +74,8 @@ pub struct Header {
     pub reserved_32: u32,
     /// Inode of /proc/self/ns/pid: the namespace in which `pid` is a process's number. 0: not known.
     pub pid_namespace: u64,
-    pub reserved: [u32; 8],
+    /// LATENCY_BOUNDS_NS in ticks, as this process reckons them.
+    pub latency_bounds: [u64; LATENCY_BUCKETS - 1],
     /// Claimed job id, NUL-terminated.
     pub job: [u8; 128],
     /// Path of the executable, NUL-terminated, perhaps cut.
@@ -109,12 +110,40 @@ pub struct SegmentHeader {
     pub pad_consumer: [u64; 7],
 }
 
-/// An open run, in two cache lines. `sequence` is odd while the owner writes; `run.count` 0: empty.
+/// An open run, in two cache lines. `sequence` is odd while the owner writes; `run.count` 0: empty. `adding` is not 0 while an
+/// operation is added that changes `run.latency`: what `Adding::of` makes.
 #[repr(C, align(64))]
 pub struct Slot {
     pub sequence: AtomicU32,
-    pub reserved: u32,
+    pub adding: u32,
     pub run: Run,
+}
+
+/// Which operation a slot's owner is just adding. If it is killed before it is done, the reader sees by it whether `count` and
+/// `latency` both have that operation: each grows by one, so its lowest bit tells.
+pub struct Adding(pub u32);
+
+impl Adding {
+    /// An operation of this bucket is about to be added to `run`.
+    #[inline]
+    pub fn of(run: &Run, bucket: usize) -> Adding {
+        let slow = run.latency.get(bucket.wrapping_sub(1));
+        let slow = slow.map_or(0, |&n| n & 1);
+        Adding(bucket as u32 | (run.count as u32 & 1) << 3 | slow << 4)
+    }
+
+    /// Makes the latency of a run, found as its owner was killed, agree with its count.
+    pub fn settle(&self, run: &mut Run) {
+        let counted = (run.count as u32 ^ self.0 >> 3) & 1;
+        let Some(slow) = run.latency.get_mut(((self.0 & 7) as usize).wrapping_sub(1)) else {
+            return;
+        };
+        let has_slow = (*slow ^ self.0 >> 4) & 1;
+        // A full count stays as it is.
+        if *slow != u32::MAX {
+            *slow = slow.wrapping_add(counted).wrapping_sub(has_slow);
+        }
+    }
 }
 
 /// Offset of a segment in the file.
@@ -133,7 +162,7 @@ pub const fn run_at(position: u64) -> usize {
 }
 
 const _: () = assert!(size_of::<Header>() <= HEADER_SIZE);
-const _: () = assert!(size_of::<Run>() == 96);
+const _: () = assert!(size_of::<Run>() == 120);
 const _: () = assert!(size_of::<Slot>() == 128);
 const _: () = assert!(size_of::<SegmentHeader>() == 128);
 
@@ -163,6 +192,23 @@ pub mod read {
         Some(u64::from_ne_bytes(
             b.get(at..at.checked_add(8)?)?.try_into().ok()?,
         ))
+    }
+    fn u16_at(b: &[u8], at: usize) -> Option<u16> {
+        Some(u16::from_ne_bytes(
+            b.get(at..at.checked_add(2)?)?.try_into().ok()?,
+        ))
+    }
+    /// Numbers one after the other, each read by `get`.
+    fn array_at<T: Copy + Default, const N: usize>(
+        b: &[u8],
+        at: usize,
+        get: fn(&[u8], usize) -> Option<T>,
+    ) -> Option<[T; N]> {
+        let mut all = [T::default(); N];
+        for (i, to) in all.iter_mut().enumerate() {
+            *to = get(b, at.checked_add(i * size_of::<T>())?)?;
+        }
+        Some(all)
     }
     /// The text before the first NUL.
     fn text(b: &[u8]) -> &[u8] {
@@ -199,6 +245,10 @@ pub mod read {
             names_ready: u64_at as u64, names_taken: u64_at as u64, lost_operations: u64_at as u64, lost_names: u64_at as u64,
             pid_namespace: u64_at as u64,
         }
+        pub fn latency_bounds(&self) -> [u64; LATENCY_BUCKETS - 1] {
+            let at = core::mem::offset_of!(Header, latency_bounds);
+            array_at(self.bytes, at, u64_at).unwrap_or(LATENCY_BOUNDS_NS)
+        }
         pub fn job(&self) -> &'a [u8] {
             let at = core::mem::offset_of!(Header, job);
             text(self.bytes.get(at..at + 128).unwrap_or(&[]))
@@ -233,11 +283,12 @@ pub mod read {
             busy: u64_at(b, core::mem::offset_of!(Run, busy))?,
             slowest: u64_at(b, core::mem::offset_of!(Run, slowest))?,
             handle: u32_at(b, core::mem::offset_of!(Run, handle))? as i32,
-            errno: (u32_at(b, core::mem::offset_of!(Run, errno))? & 0xffff) as u16,
+            errno: u16_at(b, core::mem::offset_of!(Run, errno))?,
+            flags: u16_at(b, core::mem::offset_of!(Run, flags))?,
             op: *b.get(core::mem::offset_of!(Run, op))?,
-            flags: *b.get(core::mem::offset_of!(Run, flags))?,
-            generation: u32_at(b, core::mem::offset_of!(Run, generation))?,
-            slot: u32_at(b, core::mem::offset_of!(Run, slot))?,
+            slot: *b.get(core::mem::offset_of!(Run, slot))?,
+            generation: u16_at(b, core::mem::offset_of!(Run, generation))?,
+            latency: array_at(b, core::mem::offset_of!(Run, latency), u32_at)?,
         })
     }
 
@@ -247,6 +298,11 @@ pub mod read {
             u32_at(b, 0)?,
             run(b.get(core::mem::offset_of!(Slot, run)..)?)?,
         ))
+    }
+
+    /// What the owner of the slot that starts at `b[0]` was adding; 0: nothing that changes a latency.
+    pub fn adding(b: &[u8]) -> Option<Adding> {
+        u32_at(b, core::mem::offset_of!(Slot, adding)).map(Adding)
     }
 
     /// The name entry that starts at `b[0]`: (file id, path, bytes to the next entry). `None`: not complete (yet).
@@ -270,7 +326,7 @@ mod tests {
     #[test]
     fn a_layout_has_one_version() {
         let files = [SEGMENTS_AT, SEGMENT_SIZE, SEGMENTS_MAX, NAMES_AT];
-        assert_eq!((VERSION, files), (2, [16_781_312, 131_072, 1024, 4096]));
+        assert_eq!((VERSION, files), (3, [16_781_312, 131_072, 1024, 4096]));
         let header = [
             size_of::<Header>(),
             offset_of!(Header, rank),
@@ -282,11 +338,12 @@ mod tests {
             offset_of!(Header, lost_names),
             offset_of!(Header, parent_pid),
             offset_of!(Header, pid_namespace),
+            offset_of!(Header, latency_bounds),
             offset_of!(Header, job),
             offset_of!(Header, program),
         ];
-        let expected = [1288, 24, 28, 32, 40, 56, 72, 80, 88, 96, 136, 264];
-        assert_eq!((VERSION, header), (2, expected));
+        let expected = [1312, 24, 28, 32, 40, 56, 72, 80, 88, 96, 104, 160, 288];
+        assert_eq!((VERSION, header), (3, expected));
         let segment = [
             slot_at(0),
             slot_at(1) - slot_at(0),
@@ -299,10 +356,11 @@ mod tests {
             offset_of!(SegmentHeader, folded),
             offset_of!(SegmentHeader, tail),
             offset_of!(Slot, sequence),
+            offset_of!(Slot, adding),
             offset_of!(Slot, run),
         ];
-        let expected = [128, 128, 112, 64, 14_464, 1214, 0, 8, 16, 64, 0, 8];
-        assert_eq!((VERSION, segment), (2, expected));
+        let expected = [128, 128, 112, 64, 14_464, 971, 0, 8, 16, 64, 0, 4, 8];
+        assert_eq!((VERSION, segment), (3, expected));
         let run = [
             size_of::<Run>(),
             offset_of!(Run, file),
@@ -317,16 +375,17 @@ mod tests {
             offset_of!(Run, slowest),
             offset_of!(Run, handle),
             offset_of!(Run, errno),
-            offset_of!(Run, op),
             offset_of!(Run, flags),
-            offset_of!(Run, generation),
+            offset_of!(Run, op),
             offset_of!(Run, slot),
+            offset_of!(Run, generation),
+            offset_of!(Run, latency),
         ];
         let expected = [
-            96, 0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 84, 86, 87, 88, 92,
+            120, 0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 84, 86, 88, 89, 90, 92,
         ];
-        assert_eq!((VERSION, run), (2, expected));
+        assert_eq!((VERSION, run), (3, expected));
         let name = [size_of::<NameEntry>(), offset_of!(NameEntry, length)];
-        assert_eq!((VERSION, name), (2, [16, 8]));
+        assert_eq!((VERSION, name), (3, [16, 8]));
     }
 }

@@ -2,9 +2,16 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use tracepack::first_pass::{Outcome, Segment};
+use tracepack::first_pass::{Limits, Outcome, Segment};
 use tracepack::record::{Operation, Run, FLAG_FOLDED};
-use tracepack::ring::{self, read};
+use tracepack::ring::{self, read, Adding};
+
+/// A clock that ticks once a nanosecond.
+fn limits(window: u64) -> Limits {
+    let limits = Limits::new();
+    limits.set(1_000_000_000, window);
+    limits
+}
 
 /// A segment on the heap, and what a reader finds in it.
 struct Fixture {
@@ -88,7 +95,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         offset,
         size,
         prop_oneof![9 => Just(0u16), 1 => 1u16..40],
-        0u64..50,
+        prop_oneof![6 => 0u64..50, 1 => 9_000u64..11_000, 1 => any::<u32>().prop_map(|n| 1u64 << (n % 38))],
     )
         .prop_map(|(file, handle, op, offset, size, errno, took)| Operation {
             file: file + 1,
@@ -101,6 +108,22 @@ fn operation() -> impl Strategy<Value = Operation> {
             op,
             flags: 0,
         })
+}
+
+/// The latency histogram of all runs together, and what it should be.
+fn histograms(runs: &[&Run], operations: &[&Operation]) -> ([u64; 8], [u64; 8]) {
+    let (mut found, mut truth) = ([0; 8], [0; 8]);
+    for r in runs {
+        assert!(r.slow_count() <= r.count);
+        for (to, n) in found.iter_mut().zip(r.histogram()) {
+            *to += n;
+        }
+    }
+    for o in operations {
+        let decades = (o.end - o.start).checked_ilog10().unwrap_or(0);
+        truth[(decades as usize).saturating_sub(3).min(7)] += 1;
+    }
+    (found, truth)
 }
 
 /// Times put one after the other.
@@ -123,9 +146,10 @@ proptest! {
         let operations = in_time(operations, 3);
         let mut fixture = Fixture::new();
         let segment = fixture.segment();
+        let limits = limits(1 << 40);
         for o in &operations {
-            if segment.record(o, 1 << 40) == Outcome::Full {
-                segment.record_folding(o);
+            if segment.record(o, &limits) == Outcome::Full {
+                segment.record_folding(o, &limits);
             }
         }
         let mut runs = fixture.drain();
@@ -140,6 +164,8 @@ proptest! {
                     seen.iter().map(|r| r.busy).sum::<u64>(),
                     true_ones.iter().map(|o| o.end - o.start).sum::<u64>()
                 );
+                let (found, truth) = histograms(&seen, &true_ones);
+                prop_assert_eq!(found, truth);
             }
         }
     }
@@ -149,16 +175,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn what_comes_out_is_what_went_in(operations in prop::collection::vec(operation(), 0..600), gap in 0u64..100) {
+    fn what_comes_out_is_what_went_in(operations in prop::collection::vec(operation(), 0..600), gap in 0u64..100, window in prop_oneof![Just(5000u64), Just(1 << 50)]) {
         let operations = in_time(operations, gap);
-        let window = 5000;
+        let limits = limits(window);
         let mut fixture = Fixture::new();
         let segment = fixture.segment();
         let mut runs = Vec::new();
         let mut truth: BTreeMap<Stream, Vec<(u64, u64)>> = BTreeMap::new();
         for o in &operations {
             truth.entry((o.file, o.handle, o.op, o.errno)).or_default().push((o.offset, o.size));
-            prop_assert_ne!(segment.record(o, window), Outcome::Full);
+            prop_assert_ne!(segment.record(o, &limits), Outcome::Full);
             if runs.len() % 7 == 0 {
                 runs.extend(fixture.drain());
             }
@@ -167,6 +193,8 @@ proptest! {
         runs.extend(fixture.open_runs());
         prop_assert_eq!(expand(&runs), truth);
         prop_assert_eq!(runs.iter().map(|r| r.busy).sum::<u64>(), operations.iter().map(|o| o.end - o.start).sum::<u64>());
+        let (found, truth) = histograms(&runs.iter().collect::<Vec<_>>(), &operations.iter().collect::<Vec<_>>());
+        prop_assert_eq!(found, truth);
         for r in &runs {
             let longest = operations.iter().map(|o| o.end - o.start).max().unwrap_or(0);
             prop_assert!(r.end - r.start <= window.max(longest), "a run outlasts its window");
@@ -176,7 +204,7 @@ proptest! {
     #[test]
     fn readers_survive_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
         let _ = read::HeaderView::new(&bytes).map(|h| (h.job().len(), h.program().len(), h.segments()));
-        let _ = (read::segment_header(&bytes), read::run(&bytes), read::slot(&bytes), read::name(&bytes));
+        let _ = (read::segment_header(&bytes), read::run(&bytes), read::slot(&bytes), read::adding(&bytes), read::name(&bytes));
     }
 }
 
@@ -201,7 +229,10 @@ fn interleaved_files_and_directions_merge() {
     for i in 0..1000 {
         for handle in 0..16 {
             for kind in [1, 2] {
-                segment.record(&op(handle, kind, i * 4096, 4096, i * 100), u64::MAX);
+                segment.record(
+                    &op(handle, kind, i * 4096, 4096, i * 100),
+                    &limits(u64::MAX),
+                );
             }
         }
     }
@@ -221,7 +252,7 @@ fn strides_merge_forwards_backwards_and_across_4_gib() {
         for i in 0..100i64 {
             segment.record(
                 &op(3, 2, ((1i64 << 40) + i * stride) as u64, 4096, i as u64),
-                u64::MAX,
+                &limits(u64::MAX),
             );
         }
         assert!(fixture.drain().is_empty());
@@ -230,9 +261,9 @@ fn strides_merge_forwards_backwards_and_across_4_gib() {
     // Offsets 4 GiB apart do not continue a contiguous run.
     let mut fixture = Fixture::new();
     let segment = fixture.segment();
-    segment.record(&op(3, 2, 0, 4096, 0), u64::MAX);
-    segment.record(&op(3, 2, 4096, 4096, 1), u64::MAX);
-    segment.record(&op(3, 2, 8192 + (1 << 32), 4096, 2), u64::MAX);
+    segment.record(&op(3, 2, 0, 4096, 0), &limits(u64::MAX));
+    segment.record(&op(3, 2, 4096, 4096, 1), &limits(u64::MAX));
+    segment.record(&op(3, 2, 8192 + (1 << 32), 4096, 2), &limits(u64::MAX));
     assert_eq!(fixture.drain().len(), 1);
 }
 
@@ -240,9 +271,9 @@ fn strides_merge_forwards_backwards_and_across_4_gib() {
 fn a_reader_tells_generations_apart() {
     let mut fixture = Fixture::new();
     let segment = fixture.segment();
-    segment.record(&op(3, 2, 0, 10, 0), 100);
+    segment.record(&op(3, 2, 0, 10, 0), &limits(100));
     let first = fixture.open_runs()[0];
-    segment.record(&op(3, 2, 10, 10, 500), 100); // the window is over
+    segment.record(&op(3, 2, 10, 10, 500), &limits(100)); // the window is over
     let closed = fixture.drain()[0];
     let second = fixture.open_runs()[0];
     assert_eq!(
@@ -253,4 +284,41 @@ fn a_reader_tells_generations_apart() {
         (second.slot, second.generation),
         (first.slot, first.generation + 1)
     );
+}
+
+#[test]
+fn a_slow_operation_shows_whichever_store_its_program_was_killed_at() {
+    for (took, bucket) in [(9_999, 0), (10_000, 1), (999_999, 2), (1 << 40, 7)] {
+        let limits = limits(u64::MAX);
+        let mut fixture = Fixture::new();
+        let segment = fixture.segment();
+        for i in 0..3 {
+            let o = op(3, 2, i * 10, 10, i);
+            segment.record(
+                &Operation {
+                    end: o.start + took,
+                    ..o
+                },
+                &limits,
+            );
+        }
+        let at = ring::slot_at(2 * 3);
+        let slot = fixture.bytes()[at..at + 128].to_vec();
+        assert_eq!(read::adding(&slot).unwrap().0, 0, "nothing is under way");
+        let before = read::slot(&slot).unwrap().1;
+        let mut expected = [0; 8];
+        expected[bucket] = 3;
+        assert_eq!(before.histogram(), expected);
+        let mark = Adding::of(&before, bucket).0;
+        for (counted, latency) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let mut run = before;
+            run.count += counted;
+            if latency == 1 {
+                run.add_latency(bucket);
+            }
+            Adding(mark).settle(&mut run);
+            expected[bucket] = 3 + counted;
+            assert_eq!(run.histogram(), expected);
+        }
+    }
 }

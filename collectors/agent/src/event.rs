@@ -55,6 +55,18 @@ pub fn float(out: &mut Vec<u8>, field: &str, value: f64) {
     out.extend_from_slice(format!("{value:.6}").as_bytes());
 }
 
+/// Appends a list of whole numbers.
+pub fn list(out: &mut Vec<u8>, values: &[u64]) {
+    out.push(b'[');
+    for (i, &value) in values.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        number(out, value.min(i64::MAX as u64) as i64);
+    }
+    out.push(b']');
+}
+
 /// A string, or null.
 pub fn text(out: &mut Vec<u8>, field: &str, value: Option<&[u8]>) {
     name(out, field);

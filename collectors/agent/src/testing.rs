@@ -6,8 +6,8 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use tracepack::first_pass::Segment;
-use tracepack::record::Operation;
+use tracepack::first_pass::{Limits, Segment};
+use tracepack::record::{Operation, LATENCY_BOUNDS_NS};
 use tracepack::ring::*;
 
 /// xorshift64*
@@ -54,6 +54,13 @@ pub fn own_uid() -> u32 {
 fn bytes_of<T>(value: &T) -> &[u8] {
     // SAFETY: only used for plain structs without padding that matters.
     unsafe { std::slice::from_raw_parts((value as *const T).cast(), std::mem::size_of::<T>()) }
+}
+
+/// What a program compares durations with, whose ticks are ns.
+pub fn limits(window: u64) -> Limits {
+    let limits = Limits::new();
+    limits.set(1_000_000_000, window);
+    limits
 }
 
 /// A ring file, and the segments of its program in memory. `store` copies them into the file, but for `tail`.
@@ -107,6 +114,7 @@ impl RingFile {
         header.segments = 1.into();
         header.pid_start_ticks = start_ticks;
         header.names_ready = (NAMES_CAPACITY as u64).into();
+        header.latency_bounds = LATENCY_BOUNDS_NS;
         header.job[..3].copy_from_slice(b"j-1");
         header.program[..8].copy_from_slice(b"/bin/cat");
         change(&mut header);
@@ -138,7 +146,7 @@ impl RingFile {
 
     /// Records an operation and lets the agent see it.
     pub fn record(&self, index: usize, o: &Operation) {
-        let _ = self.segment(index).record(o, u64::MAX / 4);
+        let _ = self.segment(index).record(o, &limits(u64::MAX / 4));
         self.store(index);
     }
 

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tracepack::first_pass::{Outcome, Segment};
-use tracepack::record::Operation;
+use tracepack::first_pass::{Limits, Outcome, Segment};
+use tracepack::record::{Operation, LATENCY_BOUNDS_NS};
 use tracepack::ring::*;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -131,6 +131,7 @@ struct Program {
     child: Child,
     path: PathBuf,
     segment: Segment,
+    limits: Limits,
     map: *mut libc::c_void,
 }
 
@@ -168,6 +169,7 @@ impl Program {
             (header.pid, header.uid, header.rank, header.segments) =
                 (child.id(), uid, -1, 1.into());
             header.pid_start_ticks = ticks;
+            header.latency_bounds = LATENCY_BOUNDS_NS;
             header.program[..8].copy_from_slice(b"/bin/cat");
             let bytes = std::slice::from_raw_parts((&raw const header).cast(), size_of::<Header>());
             file.write_all_at(bytes, 0).unwrap();
@@ -186,31 +188,49 @@ impl Program {
         fs::rename(&made, &path).unwrap();
         // SAFETY: a mapping of a whole segment that nobody else writes.
         let segment = unsafe { Segment::new(map.cast()) };
+        let limits = Limits::new();
+        limits.set(1_000_000_000, 3_600_000_000_000);
         Program {
             child,
             path,
             segment,
+            limits,
             map,
         }
     }
 
     /// One write that merges with no other.
     fn operate(&self, number: u64) {
+        self.record(Operation {
+            offset: number * number,
+            size: 1 + number % 7,
+            start: 5,
+            handle: 3,
+            op: 2,
+            ..Operation::default()
+        });
+    }
+
+    /// One read that merges with all others, each tenth a slow one.
+    fn operate_steadily(&self, number: u64) {
+        self.record(Operation {
+            start: if number % 10 == 0 { 2_000_000 } else { 5 },
+            handle: 4,
+            op: 1,
+            ..Operation::default()
+        });
+    }
+
+    /// Records an operation that ends now, `o.start` ns after its start.
+    fn record(&self, o: Operation) {
         let mut now: libc::timespec = unsafe { std::mem::zeroed() };
         // SAFETY: a valid timespec.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
         let end = (now.tv_sec * 1_000_000_000 + now.tv_nsec) as u64;
-        let o = Operation {
-            offset: number * number,
-            size: 1 + number % 7,
-            start: end - 5,
-            end,
-            handle: 3,
-            op: 2,
-            ..Operation::default()
-        };
-        if self.segment.record(&o, 1_000_000_000) == Outcome::Full {
-            self.segment.record_folding(&o);
+        let start = end - o.start;
+        let o = Operation { start, end, ..o };
+        if self.segment.record(&o, &self.limits) == Outcome::Full {
+            self.segment.record_folding(&o, &self.limits);
         }
     }
 
@@ -226,6 +246,16 @@ impl Drop for Program {
         let _ = self.child.wait();
         // SAFETY: our own mapping, which nobody uses any more.
         unsafe { libc::munmap(self.map, SEGMENT_SIZE) };
+    }
+}
+
+/// Operations of a run that took 1 to 10 ms. Without a histogram all are in the slowest one's bucket.
+fn operations_of_ms(run: &Value) -> u64 {
+    let all_slow = run["slow_ns"].as_u64().unwrap() >= 1_000_000;
+    match run.get("latency") {
+        Some(latency) => latency[3].as_u64().unwrap(),
+        None if all_slow => run["count"].as_u64().unwrap(),
+        None => 0,
     }
 }
 
@@ -255,15 +285,20 @@ fn nothing_is_lost_or_doubled_when_the_agent_is_killed_again_and_again() {
     fs::create_dir(dir.join("rings")).unwrap();
     let server = Server::start();
     let mut program = Program::start(&dir.join("rings"));
+    // Open runs are shipped at nearly every look.
+    let config = dir.join("agent.toml");
+    fs::write(&config, "window_ms = 10\n").unwrap();
+    let config = ["--config", config.to_str().unwrap()];
     let mut done = 0;
     for round in 0..12u64 {
-        let mut child = agent(&dir, &server.address, &[]).spawn().unwrap();
+        let mut child = agent(&dir, &server.address, &config).spawn().unwrap();
         // Killed at another moment in each round, while the program goes on.
         let alive = Duration::from_millis(15 + 37 * (round % 5));
         let begin = Instant::now();
         while begin.elapsed() < alive {
             for _ in 0..20 {
                 program.operate(done);
+                program.operate_steadily(done);
                 done += 1;
             }
             std::thread::sleep(Duration::from_micros(500));
@@ -271,7 +306,7 @@ fn nothing_is_lost_or_doubled_when_the_agent_is_killed_again_and_again() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    let mut child = agent(&dir, &server.address, &[]).spawn().unwrap();
+    let mut child = agent(&dir, &server.address, &config).spawn().unwrap();
     program.end();
     let uid_dir = program.path.parent().unwrap().to_path_buf();
     let event = r#"{"event":"end","job":"j","launch":"l","time":1,"exit_code":0}"#;
@@ -279,9 +314,14 @@ fn nothing_is_lost_or_doubled_when_the_agent_is_killed_again_and_again() {
     fs::rename(uid_dir.join("end.tmp"), uid_dir.join("end.job")).unwrap();
     until("the job's end", || !server.events("job").is_empty());
     // Settled: the end comes after everything that the process did.
-    assert_eq!(server.operations(), done);
+    assert_eq!(server.operations(), 2 * done);
     assert_eq!(terminate(&mut child), Some(0));
-    assert_eq!(server.operations(), done);
+    assert_eq!(server.operations(), 2 * done);
+    let runs = server.events("run");
+    let pieces: Vec<&Value> = runs.iter().filter(|e| e["op"] == "read").collect();
+    assert!(pieces.len() > 1, "the steady run came in pieces");
+    let slow: u64 = pieces.iter().map(|e| operations_of_ms(e)).sum();
+    assert_eq!(slow, done.div_ceil(10));
     let starts = server
         .events("run")
         .iter()

@@ -113,7 +113,7 @@ fn is_due(last: &mut Option<Instant>, every: Duration) -> bool {
 
 impl Source for Preload {
     fn tag(&self) -> u8 {
-        3 // 1: cursors of another form
+        5 // 1, 3: cursors of another form
     }
 
     fn begin(&mut self, pass: &mut Pass) {

@@ -439,7 +439,7 @@ fn a_user_gets_a_part_of_a_pass_and_every_ring_its_turn() {
         (0..80).for_each(|index| ring.set_head(index, runs));
     };
     f.pass(true);
-    rings.iter().for_each(|r| heads(r, 1000));
+    rings.iter().for_each(|r| heads(r, 960));
     let read = |ring: &RingFile| (0..80).filter(|&index| ring.tail(index) > 0).count();
     let mut batch = Batch::new("n", 1, 1, 1000, 1 << 20);
     let mut bad = 0;
@@ -457,13 +457,13 @@ fn a_user_gets_a_part_of_a_pass_and_every_ring_its_turn() {
         assert!(!pass.unfinished.contains(&own_uid()));
         assert!(round == 0 || rings.iter().filter(|r| read(r) > 0).count() > round.min(2));
     }
-    assert_eq!((bad, rings.iter().map(read).sum::<usize>()), (240_000, 240));
+    assert_eq!((bad, rings.iter().map(read).sum::<usize>()), (230_400, 240));
     // The last pass goes on until all is read.
-    rings.iter().for_each(|r| heads(r, 2000));
+    rings.iter().for_each(|r| heads(r, 1920));
     let mut pass = f.new_pass(true);
     f.source.begin(&mut pass);
     assert_eq!(f.source.read(&mut pass, &mut batch), Progress::Done);
-    assert_eq!(f.counters.bad_runs.get(), 480_000);
+    assert_eq!(f.counters.bad_runs.get(), 460_800);
     end(&mut child);
 }
 

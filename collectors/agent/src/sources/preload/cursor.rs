@@ -2,18 +2,19 @@
 
 mod spooled;
 
-use tracepack::record::{Run, FLAG_FOLDED, FLAG_PIECE};
+use tracepack::record::{latency_bucket, Run, FLAG_FOLDED, FLAG_PIECE, LATENCY_BUCKETS};
 use tracepack::ring::SLOTS;
 
 /// What was shipped of a run that was still open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shipped {
-    pub slot: u32,
-    pub generation: u32,
+    pub slot: u8,
+    pub generation: u16,
     pub count: u64,
     pub bytes: u64,
     pub busy: u64,
     pub end: u64,
+    pub latency: [u32; LATENCY_BUCKETS - 1],
 }
 
 /// Of a segment of which something was read; reading any other begins at its `tail`.
@@ -26,8 +27,8 @@ pub struct SegmentCursor {
     /// Folded operations counted.
     pub folded: u64,
     /// Slot and generation of the last run read: that run may still stand in its slot. Generation 0: none.
-    pub last_slot: u32,
-    pub last_generation: u32,
+    pub last_slot: u8,
+    pub last_generation: u16,
     /// Bounded by SLOTS.
     pub shipped: Vec<Shipped>,
     /// `tail` as it stands in the file, once it was read. Not in the spool.
@@ -43,7 +44,7 @@ impl SegmentCursor {
     }
 
     /// What was shipped of the run of this generation in this slot.
-    pub fn shipped_of(&self, slot: u32, generation: u32) -> Option<&Shipped> {
+    pub fn shipped_of(&self, slot: u8, generation: u16) -> Option<&Shipped> {
         let mut shipped = self.shipped.iter();
         shipped.find(|s| s.slot == slot && s.generation == generation)
     }
@@ -53,7 +54,8 @@ impl SegmentCursor {
     }
 
     /// What remains of `run` after what was shipped of it. `None`: nothing. `Err`: it has shrunk, which an honest run cannot.
-    pub fn rest(&self, run: &Run) -> Result<Option<Run>, ()> {
+    /// `bounds`: those of the latency histogram, ticks.
+    pub fn rest(&self, run: &Run, bounds: &[u64; LATENCY_BUCKETS - 1]) -> Result<Option<Run>, ()> {
         let Some(s) = self.shipped_of(run.slot, run.generation) else {
             return Ok(Some(*run));
         };
@@ -63,9 +65,13 @@ impl SegmentCursor {
         }
         let bytes = run.bytes.checked_sub(s.bytes).ok_or(())?;
         let busy = run.busy.checked_sub(s.busy).ok_or(())?;
+        let mut latency = [0; LATENCY_BUCKETS - 1];
+        for (i, rest) in latency.iter_mut().enumerate() {
+            *rest = run.latency[i].checked_sub(s.latency[i]).ok_or(())?;
+        }
         let exact = run.flags & FLAG_FOLDED == 0;
         let skipped = (run.stride as u64).wrapping_mul(s.count);
-        Ok(Some(Run {
+        let rest = Run {
             offset: if exact {
                 run.offset.wrapping_add(skipped)
             } else {
@@ -76,10 +82,24 @@ impl SegmentCursor {
             bytes,
             start: s.end,
             busy,
-            // The slowest may have been shipped already; it is then longer than all that remains.
-            slowest: run.slowest.min(busy),
             flags: run.flags | FLAG_PIECE,
+            latency,
             ..*run
+        };
+        if rest.slow_count() > count {
+            return Err(());
+        }
+        // The slowest may have been shipped already: then none of the rest took longer than its bucket says, of whose bound the
+        // program and we have a slightly different notion.
+        let top = rest.latency.iter().rposition(|&n| n > 0);
+        let top = top.map_or(0, |i| i + 1);
+        let slowest = match bounds.get(top) {
+            Some(bound) if latency_bucket(run.slowest, bounds) > top => bound - bound / 256,
+            _ => run.slowest,
+        };
+        Ok(Some(Run {
+            slowest: slowest.min(busy),
+            ..rest
         }))
     }
 
@@ -95,12 +115,13 @@ impl SegmentCursor {
                 bytes: run.bytes,
                 busy: run.busy,
                 end: run.end,
+                latency: run.latency,
             });
         }
     }
 
     /// The run in this slot is closed.
-    pub fn forget(&mut self, slot: u32) {
+    pub fn forget(&mut self, slot: u8) {
         self.shipped.retain(|s| s.slot != slot);
     }
 }
@@ -152,7 +173,7 @@ impl Cursor {
 mod tests {
     use super::*;
     use crate::testing::Random;
-    use tracepack::record::Operation;
+    use tracepack::record::{Operation, LATENCY_BOUNDS_NS};
 
     /// Ships an open run at random moments; the pieces together must be what a list of the operations says.
     #[test]
@@ -167,7 +188,11 @@ mod tests {
             let mut run = Run::default();
             let total = 1 + random.below(12);
             for i in 0..total {
-                let start = i * 100 + random.below(10);
+                let start = i << 36;
+                let took = match random.below(4) {
+                    0 => 1 << random.below(36),
+                    _ => 1 + random.below(80),
+                };
                 let o = Operation {
                     file: 1,
                     offset: (1i64 << 40).wrapping_add(stride * i as i64) as u64,
@@ -177,7 +202,7 @@ mod tests {
                         size
                     },
                     start,
-                    end: start + 1 + random.below(80),
+                    end: start + took,
                     op: 1,
                     ..Operation::default()
                 };
@@ -193,13 +218,14 @@ mod tests {
                     assert!(run.continues(&o));
                     run.extend(&o);
                 }
+                run.add_latency(latency_bucket(took, &LATENCY_BOUNDS_NS));
                 operations.push(o);
                 if random.below(3) == 0 {
-                    pieces.extend(cursor.rest(&run).unwrap());
+                    pieces.extend(cursor.rest(&run, &LATENCY_BOUNDS_NS).unwrap());
                     cursor.ship(&run);
                 }
             }
-            pieces.extend(cursor.rest(&run).unwrap());
+            pieces.extend(cursor.rest(&run, &LATENCY_BOUNDS_NS).unwrap());
             assert_eq!(pieces.iter().map(|p| p.count).sum::<u64>(), total);
             assert_eq!(
                 pieces.iter().map(|p| p.bytes).sum::<u64>(),
@@ -221,6 +247,17 @@ mod tests {
                 at += own.len();
                 assert_eq!(piece.end, own.iter().map(|o| o.end).max().unwrap());
                 assert!(piece.start <= own[0].start);
+                let buckets = own
+                    .iter()
+                    .map(|o| latency_bucket(o.took(), &LATENCY_BOUNDS_NS));
+                let mut latency = [0; LATENCY_BUCKETS];
+                buckets.for_each(|bucket| latency[bucket] += 1);
+                assert_eq!(piece.histogram(), latency);
+                assert_eq!(
+                    latency.iter().rposition(|&n| n > 0),
+                    Some(latency_bucket(piece.slowest, &LATENCY_BOUNDS_NS)),
+                    "a piece's slowest is one of its own or of their kind"
+                );
                 if !folding {
                     for (k, o) in own.iter().enumerate() {
                         assert_eq!(
@@ -244,26 +281,42 @@ mod tests {
             count: 5,
             bytes: 50,
             busy: 5,
+            latency: [0, 1, 0, 0, 0, 0, 0],
             ..Run::default()
         };
         let mut cursor = SegmentCursor::default();
         cursor.ship(&run);
-        assert_eq!(cursor.rest(&run), Ok(None));
-        assert_eq!(cursor.rest(&Run { count: 4, ..run }), Err(()));
+        assert_eq!(cursor.rest(&run, &LATENCY_BOUNDS_NS), Ok(None));
         assert_eq!(
-            cursor.rest(&Run {
-                count: 6,
-                bytes: 49,
-                ..run
-            }),
+            cursor.rest(&Run { count: 4, ..run }, &LATENCY_BOUNDS_NS),
             Err(())
         );
+        assert_eq!(
+            cursor.rest(
+                &Run {
+                    count: 6,
+                    bytes: 49,
+                    ..run
+                },
+                &LATENCY_BOUNDS_NS
+            ),
+            Err(())
+        );
+        // More slow operations than operations at all, or fewer than were shipped.
+        for latency in [[0, 3, 0, 0, 0, 0, 0], [0; 7]] {
+            let run = Run {
+                count: 6,
+                latency,
+                ..run
+            };
+            assert_eq!(cursor.rest(&run, &LATENCY_BOUNDS_NS), Err(()));
+        }
         // Another run of the same slot is another story.
         let other = Run {
             generation: 2,
             count: 1,
             ..run
         };
-        assert_eq!(cursor.rest(&other), Ok(Some(other)));
+        assert_eq!(cursor.rest(&other, &LATENCY_BOUNDS_NS), Ok(Some(other)));
     }
 }

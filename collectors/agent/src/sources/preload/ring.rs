@@ -20,6 +20,7 @@ use std::fs::File;
 use std::mem::{offset_of, size_of};
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
+use tracepack::record::{Run, LATENCY_BOUNDS_NS};
 use tracepack::ring::{segment_at, Header, SegmentHeader, SEGMENTS_MAX, SEGMENT_SIZE};
 
 /// Largest ring file.
@@ -198,6 +199,12 @@ impl Ring {
     /// Whether to look at the open runs.
     fn wants_slots(&self, c: &Context) -> bool {
         c.slots_due || self.life != Life::Lives
+    }
+
+    /// What remains to be shipped of a run; see `SegmentCursor::rest`.
+    fn rest(&self, place: usize, run: &Run) -> Result<Option<Run>, ()> {
+        let bounds = self.facts.as_ref().map(|f| &f.latency_bounds);
+        self.cursor.segments[place].rest(run, bounds.unwrap_or(&LATENCY_BOUNDS_NS))
     }
 
     /// Says once in a while that the ring holds nonsense.

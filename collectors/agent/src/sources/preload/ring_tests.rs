@@ -4,13 +4,13 @@ use super::*;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::ship::batch::open_window;
-use crate::testing::{own_uid, temp_dir, Random, RingFile};
+use crate::testing::{limits, own_uid, temp_dir, Random, RingFile};
 use serde_json::Value;
 use std::fs::OpenOptions;
 use std::time::Duration;
 use tracepack::first_pass::Outcome;
-use tracepack::record::{Operation, Run};
-use tracepack::ring::{file_id, read, slot_at, SEGMENT_SIZE, SLOTS};
+use tracepack::record::{latency_bucket, Operation, Run, LATENCY_BOUNDS_NS, OP_NAMES};
+use tracepack::ring::{file_id, read, slot_at, Adding, Slot, SEGMENT_SIZE, SLOTS};
 
 /// Reads one ring as the source does, without a spool.
 struct Reader {
@@ -202,9 +202,33 @@ fn runs_become_events_with_names_and_times() {
     assert_eq!(reader.counters.bad_runs.get(), 0);
 }
 
+#[derive(Debug, Default, PartialEq)]
+struct Sum {
+    count: u64,
+    bytes: u64,
+    latency: [u64; 8],
+}
+
+/// An event's latency histogram: without one, all operations are in the slowest one's bucket.
+fn histogram(event: &Value) -> [u64; 8] {
+    let (count, slow) = (event["count"].as_u64(), event["slow_ns"].as_u64());
+    let slowest = latency_bucket(slow.unwrap(), &LATENCY_BOUNDS_NS);
+    let mut counts = [0; 8];
+    let Some(list) = event.get("latency") else {
+        counts[slowest] = count.unwrap();
+        return counts;
+    };
+    counts = serde_json::from_value(list.clone()).unwrap();
+    assert_eq!(Some(counts.iter().sum()), count, "{event}");
+    assert!(counts.iter().filter(|&&n| n > 0).count() > 1, "{event}");
+    let top = counts.iter().rposition(|&n| n > 0);
+    assert_eq!(top, Some(slowest), "{event}");
+    counts
+}
+
 /// Random programs, random looks, restarts from the cursor at any time: the sums are exact.
 #[test]
-fn counts_and_bytes_are_exact_whatever_the_interleaving() {
+fn counts_bytes_and_latencies_are_exact_whatever_the_interleaving() {
     let dir = temp_dir("exact");
     for seed in 0..60 {
         let mut random = Random::new(seed);
@@ -215,7 +239,7 @@ fn counts_and_bytes_are_exact_whatever_the_interleaving() {
         let mut reader = Reader::new(&file);
         let mut truth = std::collections::BTreeMap::new();
         let mut events = Vec::new();
-        let window = [50, 1_000_000, u64::MAX / 2][random.below(3) as usize];
+        let limits = limits([50, 1_000_000, u64::MAX / 2][random.below(3) as usize]);
         for _ in 0..random.below(4000) {
             let which = random.below(4) as usize;
             let op = 1 + random.below(5) as u8;
@@ -224,13 +248,17 @@ fn counts_and_bytes_are_exact_whatever_the_interleaving() {
             } else {
                 0
             };
-            let o = operation(op, which as i32, ids[which], random.below(3) * 4096, size);
-            if file.segment(0).record(&o, window) == Outcome::Full {
-                file.segment(0).record_folding(&o);
+            let mut o = operation(op, which as i32, ids[which], random.below(3) * 4096, size);
+            if random.below(4) == 0 {
+                o.start = o.end - (1 << random.below(35));
             }
-            let sum: &mut (u64, u64) = truth.entry(op).or_default();
-            sum.0 += 1;
-            sum.1 += size;
+            if file.segment(0).record(&o, &limits) == Outcome::Full {
+                file.segment(0).record_folding(&o, &limits);
+            }
+            let sum: &mut Sum = truth.entry(op).or_default();
+            sum.count += 1;
+            sum.bytes += size;
+            sum.latency[latency_bucket(o.took(), &LATENCY_BOUNDS_NS)] += 1;
             if random.below(200) == 0 {
                 file.store(0);
                 events.extend(reader.pass(random.below(2) == 0, random.below(2) == 0).1);
@@ -251,14 +279,14 @@ fn counts_and_bytes_are_exact_whatever_the_interleaving() {
         assert!(reader.ring.finished);
         assert_eq!(reader.counters.bad_runs.get(), 0);
         let mut found = std::collections::BTreeMap::new();
-        for ((op, _), sum) in sums(&events) {
-            let number = tracepack::record::OP_NAMES
-                .iter()
-                .position(|n| *n == op)
-                .unwrap() as u8;
-            let total: &mut (u64, u64) = found.entry(number).or_default();
-            total.0 += sum.0;
-            total.1 += sum.1;
+        for e in &events {
+            let number = OP_NAMES.iter().position(|n| e["op"] == *n).unwrap() as u8;
+            let total: &mut Sum = found.entry(number).or_default();
+            total.count += e["count"].as_u64().unwrap();
+            total.bytes += e["bytes"].as_u64().unwrap();
+            for (to, n) in total.latency.iter_mut().zip(histogram(e)) {
+                *to += n;
+            }
         }
         assert_eq!(found, truth, "seed {seed}");
     }
@@ -272,14 +300,16 @@ fn a_ring_of_an_ended_process_gives_all_that_it_has_even_from_a_half_written_slo
         file.record(0, &operation(2, 3, id, i * 8, 8));
     }
     file.record(0, &operation(1, 3, id, 0, 5));
-    // Killed within an `extend`: the sequence is odd and the count is ahead of the bytes.
+    // Killed within an `extend` by a slow operation: the sequence is odd and the count is ahead of bytes and latency.
     let slot = (0..SLOTS).find(|&s| {
         read::slot(&file.segment_bytes(0)[slot_at(s)..])
             .is_some_and(|(_, run)| run.op == 2 && run.count == 3)
     });
     let at = slot_at(slot.unwrap());
     let bytes = file.segment_bytes(0);
+    let run = read::slot(&bytes[at..]).unwrap().1;
     bytes[at] |= 1;
+    bytes[at + offset_of!(Slot, adding)] = Adding::of(&run, 4).0 as u8;
     bytes[at + 8 + offset_of!(Run, count)] += 1;
     file.store(0);
     let mut reader = Reader::new(&file);
@@ -293,6 +323,10 @@ fn a_ring_of_an_ended_process_gives_all_that_it_has_even_from_a_half_written_slo
     assert_eq!(
         sums(&events).values().copied().collect::<Vec<_>>(),
         [(4, 32)]
+    );
+    assert_eq!(
+        (&events[0]["latency"][4], &events[0]["slow_ns"]),
+        (&1.into(), &10_000_000.into())
     );
     assert!(reader.ring.finished);
 }
@@ -442,6 +476,7 @@ fn random_bytes_over_a_ring_harm_nobody() {
                 assert!(e[name].as_i64().is_some_and(|v| v >= 0), "{name}: {e}");
             }
             assert!(e["end"].as_i64() >= e["start"].as_i64());
+            histogram(e);
         }
         if case % 3 == 0 {
             disk.set_len(segment_at(1) as u64).unwrap();

@@ -1,16 +1,17 @@
 //! The form that cursors have in the spool.
 
 use super::{Cursor, SegmentCursor, Shipped};
+use tracepack::record::LATENCY_BUCKETS;
 use tracepack::ring::{SEGMENTS_MAX, SLOTS};
 
 impl Shipped {
     /// In the spool.
-    pub const BYTES: usize = 40;
+    pub const BYTES: usize = 63;
 }
 
 impl SegmentCursor {
     /// In the spool, without `shipped`.
-    pub const BYTES: usize = 29;
+    pub const BYTES: usize = 24;
 }
 
 impl Cursor {
@@ -54,6 +55,9 @@ impl Cursor {
                 out.extend_from_slice(&p.slot.to_le_bytes());
                 out.extend_from_slice(&p.generation.to_le_bytes());
                 for v in [p.count, p.bytes, p.busy, p.end] {
+                    out.extend_from_slice(&v.to_le_bytes());
+                }
+                for v in p.latency {
                     out.extend_from_slice(&v.to_le_bytes());
                 }
             }
@@ -102,19 +106,29 @@ impl<'a> Bytes<'a> {
     fn u8(&mut self) -> Option<u8> {
         Some(self.take(1)?[0])
     }
+    fn u16(&mut self) -> Option<u16> {
+        Some(u16::from_le_bytes(self.take(2)?.try_into().ok()?))
+    }
     fn u32(&mut self) -> Option<u32> {
         Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
     }
     fn u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
+    fn latency(&mut self) -> Option<[u32; LATENCY_BUCKETS - 1]> {
+        let mut latency = [0; LATENCY_BUCKETS - 1];
+        for v in &mut latency {
+            *v = self.u32()?;
+        }
+        Some(latency)
+    }
     fn segment(&mut self) -> Option<SegmentCursor> {
         let mut s = SegmentCursor {
             index: self.u32()?,
             position: self.u64()?,
             folded: self.u64()?,
-            last_slot: self.u32()?,
-            last_generation: self.u32()?,
+            last_slot: self.u8()?,
+            last_generation: self.u16()?,
             shipped: Vec::new(),
             tail: None,
             changed: false,
@@ -125,12 +139,13 @@ impl<'a> Bytes<'a> {
         }
         for _ in 0..shipped {
             s.shipped.push(Shipped {
-                slot: self.u32()?,
-                generation: self.u32()?,
+                slot: self.u8()?,
+                generation: self.u16()?,
                 count: self.u64()?,
                 bytes: self.u64()?,
                 busy: self.u64()?,
                 end: self.u64()?,
+                latency: self.latency()?,
             });
         }
         Some(s)
@@ -151,6 +166,7 @@ mod tests {
             bytes: 2,
             busy: 3,
             end: 4,
+            latency: [5, 6, 7, 8, 9, 10, 11],
         };
         let segment = SegmentCursor {
             index: 900,

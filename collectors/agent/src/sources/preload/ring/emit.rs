@@ -1,7 +1,7 @@
 //! From a run to an event: its times and its file's path.
 
 use super::super::life::Life;
-use super::fields::{write_run, Times};
+use super::fields::{latency, write_run, Times};
 use super::{Context, Flow, Ring};
 use crate::clock::Scale;
 use crate::event;
@@ -37,6 +37,7 @@ impl Ring {
             end: start,
             busy: 0,
             slow: 0,
+            latency: run.histogram(),
         };
         if !batch.push("run", |out| {
             write_run(out, &facts.claims, &run, path.as_deref(), &times)
@@ -79,11 +80,13 @@ impl Ring {
             .clamped_times
             .add((start_moved || end_moved || end < start) as u64);
         let busy = scale.span_ns(run.busy);
+        let slow = scale.span_ns(run.slowest).min(busy);
         let times = Times {
             start,
             end: end.max(start),
             busy,
-            slow: scale.span_ns(run.slowest).min(busy),
+            slow,
+            latency: latency(run, slow),
         };
         let Some(facts) = &self.facts else {
             return Flow::Done;

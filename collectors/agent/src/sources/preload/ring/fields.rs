@@ -1,7 +1,7 @@
 //! The fields of a `run` event.
 
 use crate::event;
-use tracepack::record::{Op, Run};
+use tracepack::record::{latency_bucket, Op, Run, LATENCY_BOUNDS_NS, LATENCY_BUCKETS};
 use tracepack::ring::{read, SLOTS};
 
 /// The fields that all runs of a process share.
@@ -34,6 +34,7 @@ pub fn is_sane(run: &Run) -> bool {
     (1..16).contains(&run.op)
         && run.count > 0
         && [run.count, run.bytes, run.size].iter().all(|&v| v <= max)
+        && run.slow_count() <= run.count
         && (run.slot as usize) < SLOTS
 }
 
@@ -43,6 +44,22 @@ pub struct Times {
     pub end: i64,
     pub busy: i64,
     pub slow: i64,
+    pub latency: [u64; LATENCY_BUCKETS],
+}
+
+/// The latency histogram of a run whose slowest operation took `slow_ns`, in the agent's reckoning: the program's own differs from it by
+/// up to 0.2 %, so the highest bucket may not be that one's.
+pub fn latency(run: &Run, slow_ns: i64) -> [u64; LATENCY_BUCKETS] {
+    let mut counts = run.histogram();
+    let slowest = latency_bucket(slow_ns as u64, &LATENCY_BOUNDS_NS);
+    let top = counts.iter().rposition(|&n| n > 0).unwrap_or(slowest);
+    // From above, all lie below the slowest; from below, at least that one itself does not.
+    let moved = if top > slowest { counts[top] } else { 1 };
+    if top != slowest {
+        counts[top] -= moved;
+        counts[slowest] += moved;
+    }
+    counts
 }
 
 /// Writes the fields of a `run` event; `path`: as JSON.
@@ -72,4 +89,9 @@ pub fn write_run(out: &mut Vec<u8>, claims: &[u8], run: &Run, path: Option<&[u8]
     event::integer(out, "slow_ns", times.slow);
     event::integer(out, "errno", run.errno.into());
     event::integer(out, "flags", run.flags.into());
+    // Where all are in the slowest one's bucket, that says it already.
+    if times.latency.iter().filter(|&&n| n > 0).count() > 1 {
+        event::name(out, "latency");
+        event::list(out, &times.latency);
+    }
 }

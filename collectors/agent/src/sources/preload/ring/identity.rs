@@ -5,6 +5,7 @@ use super::Ring;
 use crate::clock::{Now, Scale};
 use std::mem::size_of;
 use std::os::unix::fs::FileExt;
+use tracepack::record::LATENCY_BUCKETS;
 use tracepack::ring::{read, Header};
 
 /// What the header said when it was first read.
@@ -13,6 +14,8 @@ pub(super) struct Facts {
     anchor_ticks: u64,
     anchor_monotonic_ns: u64,
     pid_namespace: u64,
+    /// Of the latency histogram, ticks.
+    pub latency_bounds: [u64; LATENCY_BUCKETS - 1],
     /// The fields that all its events share.
     pub claims: Vec<u8>,
     pub program: Vec<u8>,
@@ -62,6 +65,7 @@ impl Ring {
                 anchor_ticks: view.anchor_ticks(),
                 anchor_monotonic_ns: view.anchor_monotonic_ns(),
                 pid_namespace: view.pid_namespace(),
+                latency_bounds: view.latency_bounds(),
                 claims: claims(&view, self.uid, &process),
                 program: view.program().to_vec(),
             };

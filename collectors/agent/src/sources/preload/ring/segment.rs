@@ -82,7 +82,7 @@ impl Ring {
             self.dirty = true;
         }
         c.fill = c.fill.max((head - seen.position) as f64 / RING_RUNS as f64);
-        let mut closed = [0u32; SLOTS];
+        let mut closed = [0u16; SLOTS];
         while self.cursor.segments[place].position < head {
             match self.read_runs(place, head, &mut closed, scale, c, batch) {
                 Flow::Done => {}
@@ -148,7 +148,7 @@ impl Ring {
         &mut self,
         place: usize,
         head: u64,
-        closed: &mut [u32; SLOTS],
+        closed: &mut [u16; SLOTS],
         scale: &Scale,
         c: &mut Context,
         batch: &mut Batch,
@@ -197,7 +197,7 @@ impl Ring {
         batch: &mut Batch,
     ) -> Flow {
         if is_sane(run) {
-            match self.cursor.segments[place].rest(run) {
+            match self.rest(place, run) {
                 Ok(Some(rest)) => match self.emit(&rest, names_fresh, scale, c, batch) {
                     Flow::Done => {}
                     other => return other,

@@ -28,7 +28,7 @@ impl Ring {
     pub(super) fn read_slots(
         &mut self,
         place: usize,
-        closed: &[u32; SLOTS],
+        closed: &[u16; SLOTS],
         scale: &Scale,
         c: &mut Context,
         batch: &mut Batch,
@@ -43,13 +43,13 @@ impl Ring {
             if run.count == 0 {
                 continue;
             }
-            let known = seen.shipped_of(slot as u32, run.generation);
+            let known = seen.shipped_of(slot as u8, run.generation);
             let since = known.map_or(run.start, |s| s.end);
             if known.is_some_and(|s| s.count == run.count) && sequence & 1 == 0 {
                 continue;
             }
             let run = if self.life != Life::Lives {
-                self.final_run(place, slot, sequence, run)
+                self.final_run(place, slot, c)
             } else if c.ship_open || scale.age_ticks(since) > window {
                 c.steps = c.steps.saturating_sub(1);
                 self.steady_run(place, slot, c)
@@ -59,7 +59,7 @@ impl Ring {
             let Some(run) = run else { continue };
             // Closed, and read above; or its thread is just about to begin the slot's next run.
             let seen = &self.cursor.segments[place];
-            let was_closed = closed != 0 && (closed.wrapping_sub(run.generation) as i32) >= 0;
+            let was_closed = closed != 0 && (closed.wrapping_sub(run.generation) as i16) >= 0;
             if was_closed
                 || (seen.last_slot as usize == slot && seen.last_generation == run.generation)
             {
@@ -74,7 +74,7 @@ impl Ring {
             if grows && self.life != Life::Ended && !c.grow(Shipped::BYTES) {
                 continue;
             }
-            match seen.rest(&run) {
+            match self.rest(place, &run) {
                 Ok(Some(rest)) => match self.emit(&rest, &mut names_fresh, scale, c, batch) {
                     Flow::Done => {}
                     other => return other,
@@ -110,7 +110,9 @@ impl Ring {
     }
 
     /// The run in a slot of an ended process, which may have been killed while it wrote.
-    fn final_run(&self, place: usize, slot: usize, sequence: u32, run: Run) -> Option<Run> {
+    fn final_run(&self, place: usize, slot: usize, c: &Context) -> Option<Run> {
+        let bytes = c.buffers.slot(slot);
+        let (sequence, mut run) = read::slot(bytes)?;
         if sequence & 1 == 0 {
             return Some(run);
         }
@@ -125,15 +127,16 @@ impl Ring {
                 return None;
             }
         }
-        let exact = run.flags & FLAG_FOLDED == 0;
-        Some(if exact {
-            Run {
-                bytes: run.count.saturating_mul(run.size),
-                slot: slot as u32,
-                ..run
-            }
-        } else {
-            run
-        })
+        read::adding(bytes)?.settle(&mut run);
+        // These may lack the last operation, which took as long as its bucket says at the least.
+        let top = run.latency.iter().rposition(|&n| n > 0);
+        let bounds = self.facts.as_ref().map(|f| f.latency_bounds)?;
+        run.slowest = run.slowest.max(top.map_or(0, |i| bounds[i]));
+        run.busy = run.busy.max(run.slowest);
+        if run.flags & FLAG_FOLDED == 0 {
+            run.bytes = run.count.saturating_mul(run.size);
+            run.slot = slot as u8;
+        }
+        Some(run)
     }
 }
