@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from bellrock import text
+from bellrock import report_latency, text
 
 # The headline of a job, in the order in which `--json` prints it. jobdb.profile has the same tuple, and a test holds the
 # two together: importing it from there would cost every `bellrock run` 0.3 s.
@@ -177,6 +177,8 @@ def show(
     parts += _bandwidth(series, width)
     if any(r["read_ops"] or r["write_ops"] for r in profile["request_sizes"]):
         parts += [_heading("Request sizes"), _request_sizes(profile["request_sizes"])]
+    if report_latency.is_known(latency := profile["latency"]):
+        parts += [_heading("How long calls took"), report_latency.took(latency), report_latency.slowest(latency)]
     if profile["operations"]:
         parts += [_heading("Calls"), _operations(profile["operations"])]
     if files["files"]:
@@ -187,7 +189,7 @@ def show(
     if processes["processes"]:
         parts += [
             _heading("Processes", len(processes["processes"]), processes["total"]),
-            _traffic_rows("PROCESS", processes["processes"], _process_name),
+            _traffic_rows("PROCESS", processes["processes"], report_latency.process_name),
         ]
     return Group(*parts)
 
@@ -310,11 +312,6 @@ def _operations(operations: Sequence[dict[str, Any]]) -> Table:
             text.duration(row["slowest_s"]),
         )
     return table
-
-
-def _process_name(row: dict[str, Any]) -> str:
-    rank = "" if row["rank"] is None else f" rank {row['rank']}"
-    return f"{row['node']} {row['process'].split('.')[0]} {row['program'] or ''}{rank}"
 
 
 def _traffic_rows(title: str, rows: Sequence[dict[str, Any]], name: Any) -> Table:

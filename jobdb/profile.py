@@ -11,6 +11,7 @@ import pyarrow as pa
 from .grouping import counts, highest, lowest, sums
 from .io_mode import io_modes, job_mode
 from .job import Job
+from .latency import slowest, took
 from .runs import METADATA_OPS, Runs, read_runs
 from .series import peak_per_s
 
@@ -37,7 +38,8 @@ class Profile:
     summed time from its first call's start to its last call's end in each phase; 0 where that time is 0. bandwidth_peak_*: the highest
     second of the clock, a run's bytes spread evenly over its time. iops_avg: reads and writes ÷ the time from each phase's first of them to
     its last. io_mode_*: "N-N", "N-M", "N-1", "1-1" or None, see `io_mode`. files: distinct files with a read or write. mapped_bytes: length of memory mappings, whose use is not seen.
-    folded_ops: operations whose sizes and times are means. io_nodes: nodes with a read or write. slowest_op: {op, seconds, file} or None.
+    folded_ops: operations whose sizes and times are means. io_nodes: nodes with a read or write. slowest_op: see `latency.slowest`.
+    latency: {read, write, metadata}, each how long these operations took, see `latency.took`.
     phase_list: at most 1000, those with most bytes, in order of time. operations, request_sizes: one entry a kind or power of two
     (from ≤ size ≤ to; 0 for itself). granularity, unseen: see `Runs`; unseen_programs: how many. Where all that the job ran is unseen, what it did
     is not known: `to_dict` then gives None for each figure, never 0.
@@ -69,6 +71,7 @@ class Profile:
     folded_ops: int
     io_nodes: int
     slowest_op: dict | None
+    latency: dict[str, dict]
     phase_list: list[dict]
     operations: list[dict]
     request_sizes: list[dict]
@@ -129,7 +132,8 @@ def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
         mapped_bytes=int(runs.bytes[mapped].sum()),
         folded_ops=int(runs.count[succeeded & runs.folded].sum()),
         io_nodes=len({runs.process_keys[number][0] for number in np.unique(runs.process[moved]).tolist()}),
-        slowest_op=_slowest(runs),
+        slowest_op=slowest(runs, succeeded),
+        latency={"read": took(runs, reads), "write": took(runs, writes), "metadata": took(runs, metadata)},
         phase_list=_phase_list(phases, read, write, metadata_by_phase),
         operations=_operations(runs),
         request_sizes=_request_sizes(runs, reads, writes),
@@ -225,15 +229,6 @@ def _direction(runs: Runs, which: np.ndarray, phase: np.ndarray, n_phases: int, 
 
 def _ratio(amount: int, seconds: float) -> float:
     return amount / seconds if seconds > 0 else 0.0
-
-
-def _slowest(runs: Runs) -> dict | None:
-    timed = ~(runs.failed | runs.coarse)
-    if not timed.any():
-        return None
-    slow_ns = np.where(timed, runs.slow_ns, -1)
-    number = int(slow_ns.argmax())
-    return {"op": runs.op_names[runs.op[number]], "seconds": int(slow_ns[number]) / 1e9, "file": runs.path(runs.file[number])}
 
 
 def _phase_list(phases: np.ndarray, read: _Direction, write: _Direction, metadata_ops: np.ndarray) -> list[dict]:

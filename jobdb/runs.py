@@ -7,11 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .grouping import compact
+from .latency import Latency, read_latency
 
 METADATA_OPS = ("open", "close", "stat", "access", "unlink", "rename", "mkdir", "rmdir", "readdir", "link", "truncate", "sync")
 COLUMNS = (
     "node", "process", "parent", "rank", "program", "uid", "op", "file", "file_id", "size", "count", "bytes",
-    "start", "end", "busy_ns", "slow_ns", "errno", "flags",
+    "start", "end", "busy_ns", "slow_ns", "errno", "flags", "latency",
 )  # fmt: skip
 FLAG_FOLDED = 1
 FLAG_DIRECTORY = 32
@@ -31,6 +32,7 @@ class Runs:
 
     op: number in `op_names`. process: number in `process_keys`. file: number in `paths`, or -1 where unknown.
     start_ns ≤ end_ns, ns since the epoch. shown_end_ns: see `shown_ends`. count, bytes, size (bytes of one operation), busy_ns, slow_ns (slowest operation): ≥ 0.
+    latency: how long the operations took.
     failed: the calls did not succeed; they count as errors and nowhere else. folded: sums are exact, `size` is the largest.
     directory: the operation was on a directory. coarse: its times are known to the second, its durations not at all.
 
@@ -52,6 +54,7 @@ class Runs:
     size: np.ndarray
     busy_ns: np.ndarray
     slow_ns: np.ndarray
+    latency: Latency
     failed: np.ndarray
     folded: np.ndarray
     directory: np.ndarray
@@ -114,6 +117,7 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
     file, paths, file_ids = _files(table)
     flags = integers(table["flags"])
     end_ns, count = np.clip(integers(table["end"]), start_all_ns, LATEST_NS), _summable(integers(table["count"]))
+    slow_ns = integers(table["slow_ns"])
     failed = integers(table["errno"], least=None) != 0
     stream = ((process.astype(np.int64) * max(len(op_names), 1) + op) * (len(paths) + 1) + file) * 2 + failed
     return Runs(
@@ -127,7 +131,8 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
         bytes=_summable(integers(table["bytes"])),
         size=integers(table["size"]),
         busy_ns=_summable(integers(table["busy_ns"])),
-        slow_ns=integers(table["slow_ns"]),
+        slow_ns=slow_ns,
+        latency=read_latency(table["latency"], count, slow_ns),
         failed=failed,
         folded=(flags & FLAG_FOLDED) != 0,
         directory=(flags & FLAG_DIRECTORY) != 0,

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from pipeline.schema import HISTOGRAM_BINS
+
 # Runs that began and ended in one slot of the clock merge. A second has a whole number of slots, so that the highest second stays exact.
 SLOT_NS = 100_000_000
 # What runs must have alike, and how the rest of them adds up. Columns that are in neither (offset, handle) are lost.
@@ -14,8 +16,23 @@ _ADDED = {
     "start": 'min("start")',
     "end": 'max("end")',
 }
-MERGED_COLUMNS = frozenset((*_ALIKE, *_ADDED))
+MERGED_COLUMNS = frozenset((*_ALIKE, *_ADDED, "latency"))
 LARGEST = 2**63 - 1
+
+
+def _in_bin(number: int) -> str:
+    """Of a run, the operations in one bin of the latency histogram; without one all are in that of the slowest."""
+    bounds = [10 ** (number + 3) if number else 0, *([10 ** (number + 4)] if number + 1 < HISTOGRAM_BINS else [])]
+    here = " AND ".join(f'"slow_ns" {sign} {bound}' for sign, bound in zip((">=", "<"), bounds, strict=False))
+    return f'CASE WHEN "latency" IS NOT NULL THEN "latency"[{number + 1}] WHEN {here} THEN "count" ELSE 0 END'
+
+
+def _added(name: str) -> str:
+    return f'least({_ADDED[name]}, {LARGEST})::BIGINT AS "{name}"'
+
+
+_BINS = ", ".join(f"least(sum({_in_bin(number)}), {LARGEST})::BIGINT" for number in range(HISTOGRAM_BINS))
+_LATENCY = f'array_value({_BINS}) AS "latency"'
 
 
 def quoted(names: Iterable[str]) -> str:
@@ -31,5 +48,5 @@ def merged_runs(columns: Iterable[str], where: str) -> str:
     """
     alone = f'("flags" & 1 = 1 OR "start" // {SLOT_NS} <> "end" // {SLOT_NS})'
     keys = f'{quoted(_ALIKE)}, CASE WHEN {alone} THEN "start" ELSE "start" // {SLOT_NS} END, CASE WHEN {alone} THEN "end" ELSE -1 END'
-    chosen = ", ".join(f'least({_ADDED[name]}, {LARGEST})::BIGINT AS "{name}"' if name in _ADDED else f'"{name}"' for name in columns)
+    chosen = ", ".join(_LATENCY if name == "latency" else _added(name) if name in _ADDED else f'"{name}"' for name in columns)
     return f"SELECT {chosen} FROM runs WHERE {where} GROUP BY {keys}"

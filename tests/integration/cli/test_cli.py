@@ -55,7 +55,7 @@ class FakeApi:
             return 404, {"error": {"code": "no_such_job", "message": f"there is no job {parts[3]}", "hint": "see /jobs"}}
         name = parts[3]
         if len(parts) == 4:
-            more = {"errors": 0, "mapped_bytes": 0, "folded_ops": 0, "slowest_op": None, "operations": [], "request_sizes": []}
+            more = {"errors": 0, "mapped_bytes": 0, "folded_ops": 0, "slowest_op": None, "latency": None, "operations": [], "request_sizes": []}
             return 200, {"job": found, "profile": {**HEADLINE, "job_id": name, "program": "sim", **more}, "losses": []}
         if parts[4] == "series":
             rates = {"read_bytes_per_s": [0, 0], "write_bytes_per_s": [8192, 0]}

@@ -274,13 +274,15 @@ def test_merging_a_large_jobs_runs_changes_no_figure(tmp_path, monkeypatch):
     rng, start_ns = random.Random(7), 1_700_000_000 * 10**9
     events = []
     for seq in range(1, 20001):
+        slow_ns = rng.choice((rng.randrange(1000), *(10**n - less for n in range(4, 11) for less in (0, 1))))
         start = start_ns + rng.choice((rng.randrange(3 * 10**9), 20 * 10**9 + rng.randrange(10**9), 4 * 10**8))
         size = rng.choice((512, 4096))
         events.append(
             run_event(
                 seq, op=rng.choice(("read", "write", "stat")), start=start, end=start + rng.choice((0, *[900] * 17, 10**6, 3 * 10**8)), size=size, bytes=size,
                 process=f"{rng.randrange(2)}.1", file=f"/f{rng.randrange(2)}", file_id=None, rank=None, parent=None, errno=rng.choice((0, 0, 0, 5)),
-                flags=rng.choice((*[0] * 18, 1, 16)), slow_ns=rng.randrange(1000), busy_ns=rng.randrange(1000), offset=seq * 8192,
+                flags=rng.choice((*[0] * 18, 1, 16)), slow_ns=slow_ns, busy_ns=rng.randrange(1000), offset=seq * 8192,
+                count=4, latency=rng.choice((None, [3, 0, 0, 0, 1, 0, 0, 0])),
             )
         )  # fmt: skip
     store = DuckDBStore(tmp_path / "r")
@@ -294,7 +296,9 @@ def test_merging_a_large_jobs_runs_changes_no_figure(tmp_path, monkeypatch):
     for table in (whole, merged):
         runs = read_runs(table)
         profiles.append(profile(runs, find_phases(*runs.spans()), a_job()).to_dict())
-    slowest = [figures.pop("slowest_op")["seconds"] for figures in profiles]
+    slowest = [
+        [figures.pop("slowest_op")["seconds"], *(part.pop("slowest")["seconds"] for part in figures["latency"].values())] for figures in profiles
+    ]
     assert slowest[0] == slowest[1]
     assert {name: value for name, value in profiles[0].items() if "peak" not in name} == {n: v for n, v in profiles[1].items() if "peak" not in n}
     for direction in ("read", "write"):

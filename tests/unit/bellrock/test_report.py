@@ -28,6 +28,7 @@ PROFILE = {
     "mapped_bytes": 0,
     "folded_ops": 0,
     "slowest_op": {"op": "write", "seconds": 0.5, "file": "/scratch/\x1b[31mout"},
+    "latency": None,
     "operations": [{"op": "write", "count": 1024, "bytes": 64 << 20, "errors": 2, "busy_s": 1.5, "slowest_s": 0.5}],
     "request_sizes": [
         {"from_bytes": 0, "to_bytes": 0, "read_ops": 0, "write_ops": 0, "read_bytes": 0, "write_bytes": 0},

@@ -177,6 +177,17 @@ def is_seen(rows, uid):
     return any(row["op"] not in NOTICES for row in rows) or all(row["op"] != "unseen" for row in rows)
 
 
+def latency(rows):
+    """(operations by bin, seconds of the slowest)."""
+    bins, rows = [0] * 8, [row for row in rows if not row["flags"] & 64]
+    for row in rows:
+        of_slowest = sum(row["slow_ns"] >= 10**n for n in range(4, 11))
+        told = row["latency"] is not None and sum(row["latency"]) == row["count"]
+        for number in range(8):
+            bins[number] += row["latency"][number] if told else row["count"] * (number == of_slowest)
+    return bins, max((row["slow_ns"] / 1e9 for row in rows), default=None)
+
+
 def profile(rows, phases, job):
     rows = clean(rows, job.uid)
     good = calls(rows)
@@ -218,6 +229,7 @@ def profile(rows, phases, job):
         "slowest_s": slowest and slowest["slow_ns"] / 1e9,
         "granularity": "node" if rows and all(row["process"] == "node" or row["op"] in NOTICES for row in rows) and any(row["process"] == "node" for row in rows) else "process",
         "unseen_programs": len({(row["program"], row["file"]) for row in rows if row["op"] == "unseen"}),
+        "latency": {"read": latency(reads), "write": latency(writes), "metadata": latency(metadata)},
     }
 
 
