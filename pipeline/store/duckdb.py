@@ -7,7 +7,7 @@ One process owns the file; DuckDB's lock on it keeps others out.
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pyarrow as pa
 from pipeline.schema import KINDS
 from pipeline.store import Appended, StoreError, TooManyRuns, Window
 from pipeline.store.batch import Batch, Mark
+from pipeline.store.bulk import Bulk
 from pipeline.store.duckdb_runs import MERGED_COLUMNS, merged_runs, quoted
 from pipeline.store.duckdb_tables import (
     DDL,
@@ -91,11 +92,27 @@ class DuckDBStore:
 
     def append(self, events: list[dict]) -> Appended:
         """See `Store.append`."""
+
+        def sorted_in(now_ns: int) -> Batch:
+            batch = Batch(self._marks, now_ns)
+            batch.add(events)
+            return batch
+
+        return self._take_in(sorted_in)
+
+    def load(self, runs: pa.Table) -> Appended:
+        """Stores a table of runs in one transaction, many times as fast as `append`; on return it is durable.
+
+        For records that are known to be good: nothing of them is looked at but that they have the schema's columns, in its order (texts may be
+        dictionaries), and that each boot's numbers follow its mark, each once. Raises ValueError where that is not so."""
+        return self._take_in(lambda _: Bulk(runs, self._marks))
+
+    def _take_in(self, make: Callable[[int], Batch | Bulk]) -> Appended:
         with self._append_lock:
             try:
                 if self._connection is None:
                     self._open()
-                appended = self._append(events)
+                appended = self._append(make)
             except duckdb.Error as error:
                 self._error = f"cannot append to {self._path}: {error}"
                 self._recover(error)
@@ -107,10 +124,9 @@ class DuckDBStore:
             self._last_append_ns = time.time_ns()
             return appended
 
-    def _append(self, events: list[dict]) -> Appended:
+    def _append(self, make: Callable[[int], Batch | Bulk]) -> Appended:
         now_ns = time.time_ns()
-        batch = Batch(self._marks, now_ns)
-        batch.add(events)
+        batch = make(now_ns)
         result = batch.result
         new = (result.runs, result.samples, result.jobs, result.duplicates, result.dead_letters, len(batch.missing))
         totals = {name: self._totals[name] + n for name, n in zip(TOTALS, new, strict=True)}

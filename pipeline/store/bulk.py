@@ -1,0 +1,72 @@
+"""A table of runs that is to be stored as it is, with the face of a `Batch`."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.schema import KINDS, Kind
+from pipeline.store import Appended
+from pipeline.store.batch import Known, Mark
+
+_RUN = KINDS["run"]
+
+
+class Bulk:
+    """What one transaction is to write: all of `runs`. Raises ValueError where the columns are not the schema's, or the numbers of some boot are
+    not those that follow its mark in `known`, each once. A boot must be one node's."""
+
+    def __init__(self, runs: pa.Table, known: Known) -> None:
+        _check_columns(runs)
+        # DuckDB takes one chunk in much less time than many.
+        self._runs = runs.combine_chunks()
+        self.missing: dict[str, int] = {}
+        self.letters: list[dict] = []
+        self.marks: dict[tuple[str, int], Mark] = {}
+        numbers = self._runs.select(["node", "boot", "seq"]).group_by(["node", "boot"]).aggregate([("seq", "min"), ("seq", "max"), ("seq", "count")])
+        of_boot: dict[int, tuple[int, int]] = {}
+        for row in numbers.to_pylist():
+            node, boot, first, last, count = (row[name] for name in ("node", "boot", "seq_min", "seq_max", "seq_count"))
+            mark = known.get((node, boot)) or Mark(0, 0)
+            if first != mark.seq + 1 or last - first + 1 != count or boot in of_boot:
+                raise ValueError(f"node {node}, boot {boot:016x}: {count} numbers from {first} to {last} are not those that follow {mark.seq}")
+            of_boot[boot] = (first, count)
+            self.marks[node, boot] = replace(mark, seq=last)
+        if not _each_once(self._runs, of_boot):
+            raise ValueError("some boot bears a number twice, and another not at all")
+
+    @property
+    def result(self) -> Appended:
+        return Appended(runs=self._runs.num_rows)
+
+    def table(self, kind: Kind) -> pa.Table:
+        """The new rows of a kind; texts may be dictionaries."""
+        return self._runs if kind.name == _RUN.name else kind.arrow.empty_table()
+
+    def rows_by_job(self) -> dict[str, int]:
+        """Number of new runs of each claimed job."""
+        return {entry["values"]: entry["counts"] for entry in self._runs["job"].value_counts().to_pylist() if entry["values"] is not None}
+
+
+def _check_columns(runs: pa.Table) -> None:
+    if runs.column_names != _RUN.arrow.names:
+        raise ValueError(f"columns are {', '.join(runs.column_names)} where {', '.join(_RUN.arrow.names)} are expected")
+    for field in _RUN.arrow:
+        column = runs[field.name]
+        dtype = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if dtype != field.type:
+            raise ValueError(f"column {field.name} is {dtype} where {field.type} is expected")
+        if column.null_count and not field.nullable:
+            raise ValueError(f"column {field.name} holds null")
+
+
+def _each_once(runs: pa.Table, of_boot: dict[int, tuple[int, int]]) -> bool:
+    """Whether the numbers of each boot (its first, and how many there are in its range) are all different: then each has a place of its own."""
+    if not of_boot:
+        return True
+    boots = runs["boot"].combine_chunks().dictionary_encode()
+    first, count = np.array([of_boot[boot] for boot in boots.dictionary.to_pylist()]).T
+    begin = np.cumsum(count) - count - first
+    seen = np.zeros(runs.num_rows, dtype=bool)
+    seen[begin[boots.indices.to_numpy()] + runs["seq"].to_numpy()] = True
+    return bool(seen.all())
