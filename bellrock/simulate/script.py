@@ -1,0 +1,93 @@
+"""Writes a model burst by burst, so that a kind of job reads like the program that it stands for."""
+
+import numpy as np
+
+from bellrock.simulate.model import Burst, FileGroup, Model
+
+S = 10**9
+MS = 10**6
+# A pause at least so long ends a phase (the gap rule's 5 s and some more), one at most so long does not.
+PHASE_BREAK_S = 6.0
+PHASE_HOLDS_S = 3.0
+# Processes do the same thing with so much of a difference: the share of a burst by which the last starts later, or ends earlier.
+SKEW = 0.04
+# But for no longer: with a pause before it that must not end a phase.
+SKEW_MAX_NS = S
+OPEN_NS, CLOSE_NS = 2 * MS, MS
+FIRST_HANDLE = 3
+ENOENT = 2
+
+
+class Script:
+    """Takes down what the processes of one job do, one thing after the other; `model` gives the result.
+
+    All times are since the job's start; `now_ns` is when all that was written down is over.
+    """
+
+    def __init__(self, rng: np.random.Generator, nodes: int, per_node: int) -> None:
+        self.rng = rng
+        self.nodes, self.per_node = nodes, per_node
+        self.processes = nodes * per_node
+        self.everyone = np.arange(self.processes)
+        self.now_ns = int(rng.integers(100 * MS, 3 * S))
+        self._phase = 0
+        self._bursts: list[Burst] = []
+        self._groups: list[FileGroup] = []
+        self._n_files = 0
+
+    def files(self, prefix: str, suffix: str, count: int) -> np.ndarray:
+        """The numbers of `count` new files."""
+        self._groups.append(FileGroup(prefix, suffix, count))
+        numbers = np.arange(self._n_files, self._n_files + count)
+        self._n_files += count
+        return numbers
+
+    def pause(self, *, breaks: bool) -> None:
+        """The processes compute: for long enough to end the phase, or not."""
+        seconds = self.rng.uniform(PHASE_BREAK_S, 60.0) if breaks else self.rng.uniform(0.0, PHASE_HOLDS_S)
+        self.now_ns += round(seconds * S)
+        self._phase += breaks and bool(self._bursts)
+
+    def transfer(self, op: str, who: np.ndarray, file: np.ndarray, seconds: float, *, uneven: bool = False, count: int = 1, **more) -> None:
+        """The processes `who` open their files, read or write (`Burst` tells by what fields), and close them; about `seconds` in all.
+        uneven: their numbers of operations differ by up to a fifth."""
+        begin_ns, end_ns = self._skewed(len(who), round(seconds * S))
+        counts = np.full(len(who), count)
+        if uneven and count >= 10:
+            counts += self.rng.integers(-count // 10, count // 10 + 1, len(who))
+        self._metadata("open", who, file, begin_ns - OPEN_NS, begin_ns, handle=FIRST_HANDLE)
+        busy = float(self.rng.uniform(0.3, 0.95))
+        self._add(Burst(op, self._phase, who, file, begin_ns, end_ns, count=counts, handle=FIRST_HANDLE, busy=busy, **more))
+        self._metadata("close", who, file, end_ns, end_ns + CLOSE_NS, handle=FIRST_HANDLE)
+
+    def storm(self, file: np.ndarray, each: int, size: int, seconds: float) -> None:
+        """Every process makes `each` files, one after the other from `file` (one element a process) on: looks whether it is there, creates it,
+        writes `size` bytes once, closes, looks at it and removes it."""
+        begin_ns, end_ns = self._skewed(self.processes, round(seconds * S))
+        one = np.ones(self.processes, dtype=np.int64)
+        turns = (("stat", -1, ENOENT), ("open", FIRST_HANDLE, 0), ("write", FIRST_HANDLE, 0), ("close", FIRST_HANDLE, 0), ("stat", -1, 0), ("unlink", -1, 0))
+        for slot, (op, handle, errno) in enumerate(turns):
+            self._add(
+                Burst(
+                    op, self._phase, self.everyone, file, begin_ns, end_ns, runs=each, count=one, size=size if op == "write" else 0,
+                    file_step=1, handle=handle, errno=errno, slot=slot, slots=len(turns),
+                )
+            )  # fmt: skip
+
+    def _skewed(self, n: int, length_ns: int) -> tuple[np.ndarray, np.ndarray]:
+        skew_ns = min(max(int(length_ns * SKEW), 1), SKEW_MAX_NS)
+        begin_ns = self.now_ns + OPEN_NS + self.rng.integers(0, skew_ns, n)
+        end_ns = self.now_ns + OPEN_NS + length_ns - self.rng.integers(0, skew_ns, n)
+        return begin_ns, np.maximum(end_ns, begin_ns + MS)
+
+    def _metadata(self, op: str, who: np.ndarray, file: np.ndarray, start_ns: np.ndarray, end_ns: np.ndarray, handle: int) -> None:
+        self._add(Burst(op, self._phase, who, file, start_ns, end_ns, runs=1, count=np.ones(len(who), dtype=np.int64), handle=handle))
+
+    def _add(self, burst: Burst) -> None:
+        self._bursts.append(burst)
+        self.now_ns = max(self.now_ns, int(burst.end_ns.max()))
+
+    def model(self, kind: str, program: str, *, mode_read: str | None, mode_write: str | None, ranked: bool = True) -> Model:
+        """The job as it was taken down; it ends a little after its last operation."""
+        wall_ns = self.now_ns + int(self.rng.integers(50 * MS, 2 * S))
+        return Model(kind, program, self.nodes, self.per_node, ranked, mode_read, mode_write, wall_ns, self._bursts, self._groups)

@@ -1,0 +1,129 @@
+"""Simulates many jobs and hands them to writers in portions, while the next portion is being made."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from bellrock.errors import UsageError
+from bellrock.simulate.expand import Columns, expand
+from bellrock.simulate.kinds import KINDS
+from bellrock.simulate.machine import jobs
+from bellrock.simulate.model import Job
+from bellrock.simulate.records import Numbering, table
+from bellrock.simulate.truth import truth
+
+# A portion is whole jobs, at least so many records of them; two portions are in memory at once, each 200 bytes a record.
+PORTION_RECORDS = 500_000
+TRUTH = "truth.jsonl"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to simulate: `jobs` jobs of `kinds`, in turn, on `nodes` nodes from `start_ns` on, with about `records` records together."""
+
+    seed: int = 1
+    jobs: int = 28
+    nodes: int = 64
+    records: int = 1_000_000
+    kinds: tuple[str, ...] = tuple(KINDS)
+    start_ns: int = 1_767_225_600 * 10**9  # 2026-01-01
+
+
+@dataclass(frozen=True)
+class Done:
+    """How far it is."""
+
+    jobs: int
+    records: int
+    seconds: float
+
+
+class RecordSink(Protocol):
+    """Takes records, portion by portion; `folder` also gets the truth."""
+
+    folder: Path
+
+    def write(self, jobs: Sequence[Job], records: pa.Table) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class RunSink(Protocol):
+    """Takes jobs one by one, with their runs as arrays."""
+
+    folder: Path
+
+    def add(self, job: Job, runs: Columns) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def simulate(plan: Plan, records: Sequence[RecordSink], runs: Sequence[RunSink] = (), tell: Callable[[Done], None] = lambda done: None) -> Done:
+    """Runs the plan into all sinks, and writes the truth of each job that they have beside it. `tell` hears of each portion.
+
+    Broken off at any time, the sinks hold whole portions, and truth.jsonl names their jobs and no others."""
+    began_s = time.monotonic()
+    written_jobs = written_records = 0
+    folders = {sink.folder for sink in (*records, *runs)}
+
+    def write(made: list[Job], tables: list[pa.Table]) -> Done:
+        nonlocal written_jobs, written_records
+        if tables:
+            together = pa.concat_tables(tables)
+            for sink in records:
+                sink.write(made, together)
+        lines = "".join(json.dumps(truth(job)) + "\n" for job in made)
+        for folder in folders:
+            with open(folder / TRUTH, "a", encoding="utf-8") as file:
+                file.write(lines)
+        written_jobs += len(made)
+        written_records += sum(job.model.rows for job in made)
+        return Done(written_jobs, written_records, time.monotonic() - began_s)
+
+    done = Done(0, 0, 0.0)
+    # One portion is written while the next is made; leaving the pool waits for the one under way.
+    with ThreadPoolExecutor(1) as writer:
+        pending: Future[Done] | None = None
+        for portion in _portions(plan, bool(records), runs):
+            if pending is not None:
+                done = pending.result()
+                tell(done)
+            pending = writer.submit(write, *portion)
+        if pending is not None:
+            done = pending.result()
+            tell(done)
+    return done
+
+
+def _portions(plan: Plan, with_tables: bool, sinks: Sequence[RunSink]) -> Iterator[tuple[list[Job], list[pa.Table]]]:
+    numbering = Numbering(plan.seed, plan.nodes, plan.start_ns)
+    made: list[Job] = []
+    tables: list[pa.Table] = []
+    rows = 0
+    for job in jobs(plan.seed, plan.jobs, plan.nodes, plan.records, plan.kinds, plan.start_ns):
+        runs = expand(job)
+        for sink in sinks:
+            sink.add(job, runs)
+        if with_tables:
+            tables.append(table(job, runs, numbering))
+        made.append(job)
+        rows += len(runs)
+        if rows >= PORTION_RECORDS:
+            yield made, tables
+            made, tables, rows = [], [], 0
+    if made:
+        yield made, tables
+
+
+def check_kinds(names: Sequence[str]) -> tuple[str, ...]:
+    """The kinds by these names. Raises UsageError for none, and for one that does not exist."""
+    unknown = [name for name in names if name not in KINDS]
+    if unknown or not names:
+        raise UsageError(f"--kinds: there is no kind {', '.join(unknown)!r}", f"there are {', '.join(KINDS)}")
+    return tuple(names)
