@@ -6,7 +6,7 @@ import pwd
 import re
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,36 +119,43 @@ class JobDB:
         another uid claimed first is another job, whose key is `job_id~uid`. The cluster does not tell jobs apart, since runs bear none.
         Raises KeyError or TypeError for an event without its fields.
         """
+        return self.apply_events([event])[0]
+
+    def apply_events(self, events: Iterable[dict[str, Any]]) -> list[str]:
+        """As `apply_event`, all of them in one transaction; the keys are in the events' order."""
+        with self._write_lock, Session(self._engine) as session, session.begin():
+            return [self._apply(session, event) for event in events]
+
+    def _apply(self, session: Session, event: dict[str, Any]) -> str:
         job_id, uid = _text(event["job"]), int(event["uid"])
         launch_id, node = _text(event["launch"]), _text(event["node"])
         instant_ns = min(max(int(event["time"]), 0), LATEST_NS)
-        with self._write_lock, Session(self._engine) as session, session.begin():
-            job = session.scalar(select(JobRow).where(JobRow.job_id == job_id, JobRow.uid == uid))
-            if job is None:
-                job = JobRow(
-                    key=_free_key(session, job_id, uid), job_id=job_id, uid=uid, cluster="", user="", program="", command="",
-                    state="running", start_ns=instant_ns,
-                )  # fmt: skip
-                session.add(job)
-                session.flush()
-            launch = session.scalar(select(LaunchRow).where(LaunchRow.job == job.id, LaunchRow.launch == launch_id, LaunchRow.node == node))
-            is_new = launch is None
-            if launch is None:
-                launch = LaunchRow(
-                    job=job.id, launch=launch_id, node=node, cluster=_text(event.get("cluster")), program=_text(event.get("program")),
-                    user=self._user_name(uid) or _text(event.get("user")) or str(uid), command=_text(event.get("command")),
-                )  # fmt: skip
-                session.add(launch)
-            if event["event"] == "end":
-                _end(launch, instant_ns, event.get("exit_code"))
-            else:
-                launch.start_ns = instant_ns
+        job = session.scalar(select(JobRow).where(JobRow.job_id == job_id, JobRow.uid == uid))
+        if job is None:
+            job = JobRow(
+                key=_free_key(session, job_id, uid), job_id=job_id, uid=uid, cluster="", user="", program="", command="",
+                state="running", start_ns=instant_ns,
+            )  # fmt: skip
+            session.add(job)
             session.flush()
-            _sum_up(job, session.scalars(select(LaunchRow).where(LaunchRow.job == job.id)).all())
-            if is_new or session.is_modified(job):
-                # Its figures rest on what the job was.
-                session.execute(delete(ProfileRow).where(ProfileRow.job == job.id))
-            return job.key
+        launch = session.scalar(select(LaunchRow).where(LaunchRow.job == job.id, LaunchRow.launch == launch_id, LaunchRow.node == node))
+        is_new = launch is None
+        if launch is None:
+            launch = LaunchRow(
+                job=job.id, launch=launch_id, node=node, cluster=_text(event.get("cluster")), program=_text(event.get("program")),
+                user=self._user_name(uid) or _text(event.get("user")) or str(uid), command=_text(event.get("command")),
+            )  # fmt: skip
+            session.add(launch)
+        if event["event"] == "end":
+            _end(launch, instant_ns, event.get("exit_code"))
+        else:
+            launch.start_ns = instant_ns
+        session.flush()
+        _sum_up(job, session.scalars(select(LaunchRow).where(LaunchRow.job == job.id)).all())
+        if is_new or session.is_modified(job):
+            # Its figures rest on what the job was.
+            session.execute(delete(ProfileRow).where(ProfileRow.job == job.id))
+        return job.key
 
     # -- questions
 

@@ -84,6 +84,14 @@ def test_events_in_any_order_and_again_make_the_same_job(tmp_path_factory, order
     assert (job.state, job.start_ns, job.end_ns, job.exit_code, job.node_names, job.program) == ("failed", 10 * S, 50 * S, 9, ["n1", "n2"], "prog")
 
 
+def test_many_events_at_once_are_as_good_as_one_by_one(db):
+    assert db.apply_events([*_events, event(job="8")]) == ["7"] * len(_events) + ["8"]
+    assert (db.job("7").state, db.job("7").end_ns, db.job("8").state) == ("failed", 50 * S, "running")
+    with pytest.raises(KeyError):
+        db.apply_events([event(job="9"), {"job": "10"}])
+    assert db.job("9") is None
+
+
 def test_job_of_two_launches_runs_until_both_ended(db):
     for launch in ("l1", "l2"):
         db.apply_event(event(launch=launch))

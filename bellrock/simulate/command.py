@@ -1,0 +1,70 @@
+"""What `bellrock simulate` does: opens the writers that were asked for, and tells how far it is."""
+
+import time
+from contextlib import ExitStack
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bellrock import console
+from bellrock.errors import BellrockError, UsageError
+from bellrock.simulate.volume import TRUTH, Done, Plan, simulate
+
+# How often progress is told.
+TELL_S = 2.0
+
+
+def run_simulate(plan: Plan, *, state: Path | None, add: bool, out: Path | None, lwfs_logs: Path | None, garbage: float) -> dict[str, Any]:
+    """Simulate into what is given; returns what was done, fit for JSON. Raises UsageError where nothing is given."""
+    if state is None and out is None and lwfs_logs is None:
+        raise UsageError("simulate has nowhere to write", "give --state DIR, --out DIR or --lwfs-logs DIR")
+    last_s = time.monotonic()
+
+    def tell(done: Done) -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s >= TELL_S and done.jobs < plan.jobs:
+            last_s = time.monotonic()
+            console.say(f"{done.jobs} of {plan.jobs} jobs, {done.records:,} records")
+
+    with ExitStack() as stack:
+        records: list[Any] = []
+        runs: list[Any] = []
+        try:
+            if state is not None:
+                from bellrock.simulate.to_state import StateSink
+
+                records.append(StateSink(state, add))
+                stack.callback(records[-1].close)
+            if out is not None:
+                from bellrock.simulate.to_parquet import ParquetSink
+
+                records.append(ParquetSink(out))
+            if lwfs_logs is not None:
+                from bellrock.simulate.to_lwfs import LwfsSink
+
+                runs.append(LwfsSink(lwfs_logs, plan.seed, garbage))
+                stack.callback(runs[-1].close)
+            done = simulate(plan, records, runs, tell)
+        except KeyboardInterrupt:
+            console.say(f"broken off; the jobs that {TRUTH} names are there, whole")
+            raise
+        except OSError as error:
+            raise BellrockError(f"{error.filename or 'a file'}: cannot be written: {error.strerror}", "see to room and rights there") from error
+    console.say(f"{done.jobs} jobs, {done.records:,} records in {done.seconds:.1f} s ({done.records / max(done.seconds, 1e-9):,.0f} a second)")
+    console.say(f"what their profiles must show: {', '.join(str(sink.folder / TRUTH) for sink in (*records, *runs))}")
+    if state is not None:
+        console.say(f"to look at them: BELLROCK_STATE={state} bellrock jobs")
+    return {**asdict(plan), **asdict(done), "truth": [str(sink.folder / TRUTH) for sink in (*records, *runs)]}
+
+
+def read_start(text: str) -> int:
+    """ns since the epoch of a date or time in ISO form, UTC where it names no zone. Raises UsageError."""
+    try:
+        moment = datetime.fromisoformat(text)
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise UsageError(f"--start {text!r} is no time", "write it like 2026-01-01 or 2026-01-01T08:30:00+01:00") from None
+    if not 0 <= seconds < 8e9:
+        raise UsageError(f"--start {text!r} lies before 1970 or far ahead", "take a time of this century")
+    return int(seconds) * 10**9

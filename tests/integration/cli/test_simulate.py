@@ -1,0 +1,129 @@
+"""`bellrock simulate`: what it leaves is a state like any other, a set of files, or logs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bellrock.state import StateLock
+from jobdb.repository import JobDB
+from pipeline.schema import KINDS
+from pipeline.store.duckdb import DuckDBStore
+from webapp.api import create_app
+
+COMMAND = [sys.executable, "-m", "bellrock", "simulate"]
+SMALL = ["--jobs", "7", "--nodes", "6", "--records", "6000"]
+
+
+def run(*flags):
+    return subprocess.run([*COMMAND, *map(str, flags)], capture_output=True, text=True, timeout=120)
+
+
+def truths(folder: Path) -> dict:
+    return {known["job_id"]: known for known in map(json.loads, (folder / "truth.jsonl").read_text().splitlines())}
+
+
+@pytest.fixture
+def opened():
+    """Opens store and job database of a folder."""
+    closing = []
+
+    def parts(folder):
+        store, jobdb = DuckDBStore(folder / "records.duckdb"), JobDB(f"sqlite:///{folder / 'jobs.db'}", user_name=lambda uid: None)
+        closing.extend([store, jobdb])
+        return store, jobdb
+
+    yield parts
+    for part in closing:
+        part.close()
+
+
+def test_a_state_shows_what_the_truth_says(tmp_path, opened):
+    done = run("--state", tmp_path / "s", *SMALL, "--seed", 5, "--start", "2026-03-01T12:00:00+01:00", "--json")
+    assert done.returncode == 0, done.stderr
+    told, known = json.loads(done.stdout), truths(tmp_path / "s")
+    assert told["jobs"] == len(known) == 7 and told["records"] == sum(k["records"] for k in known.values())
+    assert min(k["start_ns"] for k in known.values()) > 1_772_362_800 * 10**9
+    store, jobdb = opened(tmp_path / "s")
+    config = {"FRONTEND_DIR": tmp_path, "PEER_UID": lambda environ: os.geteuid()}
+    status = lambda: {"version": "0", "started_ns": 1, "ingest": None}  # noqa: E731
+    client = create_app(config, store=store, jobdb=jobdb, status=status).test_client()
+    for job, figures in known.items():
+        answer = client.get(f"/api/v1/jobs/{job}").get_json()
+        assert answer["job"]["state"] == "completed" and answer["job"]["user"] == figures["user"]
+        for name in ("read_bytes", "write_bytes", "read_ops", "metadata_ops", "errors", "nodes", "processes", "files", "phases", "io_mode_read", "io_mode_write"):
+            assert answer["profile"][name] == figures[name], (job, name)
+    told = store.status()
+    assert told["missing"] == told["dead_letters"] == 0 and told["records"]["run"] == sum(mark["seq"] for mark in told["high_water"])
+
+
+def test_what_is_there_is_not_touched(tmp_path, opened):
+    assert run("--state", tmp_path, *SMALL).returncode == 0
+    before = (tmp_path / "records.duckdb").read_bytes()
+    again = run("--state", tmp_path, *SMALL, "--seed", 2)
+    assert again.returncode == 2 and "holds records already" in again.stderr and "--add" in again.stderr
+    same = run("--state", tmp_path, *SMALL, "--add")
+    assert same.returncode == 2 and "--seed" in same.stderr and "Traceback" not in same.stderr
+    assert (tmp_path / "records.duckdb").read_bytes() == before and len(truths(tmp_path)) == 7
+    assert run("--state", tmp_path, *SMALL, "--add", "--seed", 2).returncode == 0
+    store, jobdb = opened(tmp_path)
+    assert len(truths(tmp_path)) == jobdb.jobs(limit=50).total == 14
+    assert all(store.version(job) == known["records"] for job, known in truths(tmp_path).items())
+
+
+def test_a_server_keeps_its_state(tmp_path):
+    lock = StateLock(tmp_path)
+    lock.acquire()
+    refused = run("--state", tmp_path, *SMALL)
+    lock.release()
+    assert refused.returncode == 3 and f"process {os.getpid()}" in refused.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock"]
+
+
+def test_files_hold_the_records(tmp_path):
+    assert run("--out", tmp_path / "out", *SMALL).returncode == 0
+    found = pa.concat_tables(pq.read_table(path) for path in sorted((tmp_path / "out").glob("runs-*.parquet")))
+    assert found.column_names == KINDS["run"].arrow.names
+    jobs = {entry["values"]: entry["counts"] for entry in found["job"].value_counts().to_pylist()}
+    assert jobs == {job: known["records"] for job, known in truths(tmp_path / "out").items()}
+    refused = run("--out", tmp_path / "out", *SMALL)
+    assert refused.returncode == 2 and "holds runs-*.parquet already" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ([], "--state DIR, --out DIR or --lwfs-logs DIR"),
+        (["--out", "o", "--kinds", "n-n,nonsense"], "no kind 'nonsense'"),
+        (["--out", "o", "--start", "yesterday"], "'yesterday' is no time"),
+        (["--out", "o", "--jobs", "0"], "--jobs"),
+        (["--lwfs-logs", "o", "--garbage", "2"], "--garbage"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path, monkeypatch, flags, says):
+    monkeypatch.chdir(tmp_path)
+    refused = run(*flags)
+    assert refused.returncode == 2 and says in refused.stderr and "Traceback" not in refused.stderr
+    assert not (tmp_path / "o").exists()
+
+
+def test_broken_off_it_leaves_whole_jobs(tmp_path, opened):
+    going = subprocess.Popen([*COMMAND, "--state", str(tmp_path), "--records", "500000000", "--jobs", "20000"], stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 120
+    while not (tmp_path / "truth.jsonl").exists():
+        assert going.poll() is None and time.monotonic() < until
+        time.sleep(0.05)
+    going.send_signal(signal.SIGINT)
+    _, said = going.communicate(timeout=120)
+    assert going.returncode == 130 and "broken off" in said and "Traceback" not in said
+    store, jobdb = opened(tmp_path)
+    known = truths(tmp_path)
+    assert jobdb.jobs(limit=1).total == len(known) > 0
+    assert store.status()["records"]["run"] == sum(k["records"] for k in known.values())
