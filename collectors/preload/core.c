@@ -46,7 +46,7 @@ static uint64_t window_ns = 1000000000;
 static pthread_key_t thread_key;
 static bool have_thread_key;
 
-static long not_implemented(void)
+long not_implemented(void)
 {
     errno = ENOSYS;
     return -1;

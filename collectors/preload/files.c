@@ -221,3 +221,47 @@ WRAP int closedir(DIR *directory)
     }
 READDIR(readdir, struct dirent)
 READDIR(readdir64, struct dirent64)
+
+/* They answer with the error, and put NULL there at the end. */
+#define READDIR_R(name, type)                                                                                                \
+    REAL(int, name, DIR *, type *, type **)                                                                                  \
+    WRAP int name(DIR *directory, type *entry, type **result)                                                                \
+    {                                                                                                                        \
+        int fd = is_null(directory) ? -1 : dirfd(directory);                                                                 \
+        struct descriptor *d = fd < 0 ? NULL : watched(fd);                                                                  \
+        uint64_t start = d ? now_ticks() : 0;                                                                                \
+        int r = CALL(name)(directory, entry, result);                                                                        \
+        if (d)                                                                                                               \
+            record(TP_READDIR, fd, atomic_load_explicit(&d->file, memory_order_relaxed), 0, 0, start, now_ticks(), r, TP_DIRECTORY); \
+        return r;                                                                                                            \
+    }
+READDIR_R(readdir_r, struct dirent)
+READDIR_R(readdir64_r, struct dirent64)
+
+REAL(ssize_t, getdents64, int, void *, size_t)
+WRAP ssize_t getdents64(int fd, void *buffer, size_t size)
+{
+    struct descriptor *d = watched(fd);
+    uint64_t start = d ? now_ticks() : 0;
+    ssize_t n = CALL(getdents64)(fd, buffer, size);
+    if (d)
+        record_descriptor(TP_READDIR, fd, atomic_load_explicit(&d->file, memory_order_relaxed), TP_DIRECTORY, start, n < 0);
+    return n;
+}
+
+/* A whole directory in one call, which counts as one: what the C library does for it passes by. */
+#define SCANDIR(name, directory, parameters, ...)                                                                            \
+    REAL(int, name, parameters)                                                                                              \
+    WRAP int name(parameters)                                                                                                \
+    {                                                                                                                        \
+        uint64_t start = now_ticks();                                                                                        \
+        int r = CALL(name)(__VA_ARGS__);                                                                                     \
+        uint64_t end = now_ticks();                                                                                          \
+        record_path(TP_READDIR, file_called(directory, path, r < 0), start, end, r < 0, TP_DIRECTORY);                       \
+        return r;                                                                                                            \
+    }
+#define CHOICE(entry) int (*choose)(const entry *) COMMA int (*compare)(const entry **, const entry **)
+SCANDIR(scandir, AT_FDCWD, const char *path COMMA struct dirent ***list COMMA CHOICE(struct dirent), path, list, choose, compare)
+SCANDIR(scandir64, AT_FDCWD, const char *path COMMA struct dirent64 ***list COMMA CHOICE(struct dirent64), path, list, choose, compare)
+SCANDIR(scandirat, directory, int directory COMMA const char *path COMMA struct dirent ***list COMMA CHOICE(struct dirent), directory, path, list, choose, compare)
+SCANDIR(scandirat64, directory, int directory COMMA const char *path COMMA struct dirent64 ***list COMMA CHOICE(struct dirent64), directory, path, list, choose, compare)

@@ -110,6 +110,16 @@ WRAP ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t *out_o
     return n;
 }
 
+/* The side that is a pipe is not watched. */
+REAL(ssize_t, splice, int, off64_t *, int, off64_t *, size_t, unsigned)
+WRAP ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t size, unsigned flags)
+{
+    uint64_t start = now_ticks();
+    ssize_t n = CALL(splice)(in, in_offset, out, out_offset, size, flags);
+    transferred(in, in_offset, out, out_offset, start, n);
+    return n;
+}
+
 /* --- positions -------------------------------------------------------------------------------------------------------------- */
 
 #define SEEK(name, type)                                                                                                     \
@@ -134,8 +144,26 @@ SEEK(lseek64, off64_t)
 ON_DESCRIPTOR(TP_SYNC, fsync, fd, int fd, fd)
 ON_DESCRIPTOR(TP_SYNC, fdatasync, fd, int fd, fd)
 ON_DESCRIPTOR(TP_SYNC, syncfs, fd, int fd, fd)
+ON_DESCRIPTOR(TP_SYNC, sync_file_range, fd, int fd COMMA off64_t offset COMMA off64_t size COMMA unsigned flags, fd, offset, size, flags)
 ON_DESCRIPTOR(TP_TRUNCATE, ftruncate, fd, int fd COMMA off_t length, fd, length)
 ON_DESCRIPTOR(TP_TRUNCATE, ftruncate64, fd, int fd COMMA off64_t length, fd, length)
+/* What gives a file room, or takes it, counts as what sets its length. */
+ON_DESCRIPTOR(TP_TRUNCATE, fallocate, fd, int fd COMMA int mode COMMA off_t offset COMMA off_t size, fd, mode, offset, size)
+ON_DESCRIPTOR(TP_TRUNCATE, fallocate64, fd, int fd COMMA int mode COMMA off64_t offset COMMA off64_t size, fd, mode, offset, size)
+/* Its answer is the error. */
+#define POSIX_FALLOCATE(name, type)                                                                                          \
+    REAL(int, name, int, type, type)                                                                                         \
+    WRAP int name(int fd, type offset, type size)                                                                            \
+    {                                                                                                                        \
+        struct descriptor *d = watched(fd);                                                                                  \
+        uint64_t start = d ? now_ticks() : 0;                                                                                \
+        int r = CALL(name)(fd, offset, size);                                                                                \
+        if (d)                                                                                                               \
+            record(TP_TRUNCATE, fd, atomic_load_explicit(&d->file, memory_order_relaxed), 0, 0, start, now_ticks(), r, 0);   \
+        return r;                                                                                                            \
+    }
+POSIX_FALLOCATE(posix_fallocate, off_t)
+POSIX_FALLOCATE(posix_fallocate64, off64_t)
 
 #define MAP(name, type)                                                                                                      \
     REAL(void *, name, void *, size_t, int, int, int, type)                                                                  \

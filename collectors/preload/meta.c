@@ -55,6 +55,21 @@ ON_DESCRIPTOR(TP_STAT, __fxstat, fd, int version COMMA int fd COMMA struct stat 
 ON_DESCRIPTOR(TP_STAT, __fxstat64, fd, int version COMMA int fd COMMA struct stat64 *out, version, fd, out)
 ON_EITHER(TP_STAT, MODE_FLAGS(out->st_mode), __fxstatat, int version COMMA int directory COMMA const char *path COMMA struct stat *out COMMA int flags, version, directory, path, out, flags)
 ON_EITHER(TP_STAT, MODE_FLAGS(out->st_mode), __fxstatat64, int version COMMA int directory COMMA const char *path COMMA struct stat64 *out COMMA int flags, version, directory, path, out, flags)
+/* What a link says is asked about it, not of what it names. */
+#define READLINK(name, directory, parameters, ...)                                                                           \
+    REAL(ssize_t, name, parameters)                                                                                          \
+    WRAP ssize_t name(parameters)                                                                                            \
+    {                                                                                                                        \
+        uint64_t start = now_ticks();                                                                                        \
+        ssize_t n = CALL(name)(__VA_ARGS__);                                                                                 \
+        uint64_t end = now_ticks();                                                                                          \
+        record_path(TP_STAT, file_called(directory, path, n < 0), start, end, n < 0, 0);                                     \
+        return n;                                                                                                            \
+    }
+READLINK(readlink, AT_FDCWD, const char *restrict path COMMA char *restrict out COMMA size_t size, path, out, size)
+READLINK(readlinkat, directory, int directory COMMA const char *restrict path COMMA char *restrict out COMMA size_t size, directory, path, out, size)
+READLINK(__readlink_chk, AT_FDCWD, const char *path COMMA char *out COMMA size_t size COMMA size_t room, path, out, size, room)
+READLINK(__readlinkat_chk, directory, int directory COMMA const char *path COMMA char *out COMMA size_t size COMMA size_t room, directory, path, out, size, room)
 
 ON_PATH(TP_ACCESS, 0, access, AT_FDCWD, path, const char *path COMMA int mode, path, mode)
 ON_PATH(TP_ACCESS, 0, euidaccess, AT_FDCWD, path, const char *path COMMA int mode, path, mode)

@@ -26,6 +26,7 @@ static inline bool is_null(const void *pointer)
 /* The real function, looked up at its first use: other libraries' constructors may call us before ours has run. Where the C library has
  * none (a newer program asked whether it does, and found ours), one that fails with ENOSYS. */
 void *real_symbol(const char *name);
+long not_implemented(void);
 #define REAL(ret, name, ...)                                                                                                 \
     static ret (*real_##name##_pointer)(__VA_ARGS__);                                                                        \
     static inline __typeof__(real_##name##_pointer) real_##name##_get(void)                                                  \
@@ -35,6 +36,7 @@ void *real_symbol(const char *name);
         return real_##name##_pointer;                                                                                        \
     }
 #define CALL(name) real_##name##_get()
+#define IS_THERE(name) ((void *)CALL(name) != (void *)not_implemented)
 
 /* --- clock ---------------------------------------------------------------------------------------------------------- */
 extern uint32_t clock_kind; /* TP_CLOCK_* */

@@ -255,6 +255,16 @@ static FILE *opened(FILE *stream, const char *path, const char *mode, uint64_t s
     }
 FOPEN(fopen)
 FOPEN(fopen64)
+/* A file without a name: known by its directory, as one opened with O_TMPFILE. */
+#define TMPFILE(name)                                                                                                        \
+    REAL(FILE *, name, void)                                                                                                 \
+    WRAP FILE *name(void)                                                                                                    \
+    {                                                                                                                        \
+        uint64_t start = now_ticks();                                                                                        \
+        return opened(CALL(name)(), P_tmpdir, "w+", start);                                                                  \
+    }
+TMPFILE(tmpfile)
+TMPFILE(tmpfile64)
 
 static uint64_t closing(FILE *stream, int *fd, uint64_t *file)
 {

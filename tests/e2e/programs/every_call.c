@@ -1,10 +1,14 @@
-/* usage: every_call DIRECTORY: makes every call that the preload library wraps at least once, and prints what it did as JSON:
- * {"operation": [calls, bytes], ..., "errors": n}. Each entry is made from the call's own answer. */
+/* usage: every_call DIRECTORY [child]: makes every call that the preload library wraps at least once, and prints what it did as JSON:
+ * {"operation": [calls, bytes], ..., "errors": n}. Each entry is made from the call's own answer. As `child` it writes to its standard
+ * output alone, three times 10 bytes. */
 #define _GNU_SOURCE
+#include <aio.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -45,6 +49,16 @@ static void *got(int line, int kind, void *p) { did(line, kind, p && p != (void 
 /* A call that must fail. */
 #define FAILS(call) (errno = 0, (long)(call) == -1 && errno ? (void)errors++ : (void)(line_failed = __LINE__))
 #define MUST(condition) ((condition) ? (void)0 : (void)(fprintf(stderr, "every_call.c:%d: not %s: %s\n", __LINE__, #condition, strerror(errno)), line_failed = __LINE__))
+
+/* A call that the file system may not have: it then fails. */
+#define MAY(kind, answer) may(__LINE__, kind, (long)(answer))
+static void may(int line, int kind, long r)
+{
+    if (r < 0 && (errno == EOPNOTSUPP || errno == EINVAL))
+        errors++;
+    else
+        did(line, kind, r, 0);
+}
 
 /* Names that only programs built with other C libraries or options use. NULL where this C library has none. */
 static void *old(const char *name) { return dlsym(RTLD_NEXT, name) ? dlsym(RTLD_DEFAULT, name) : NULL; }
@@ -165,6 +179,21 @@ static void descriptors(void)
     MOVED(READ, n), MOVED(WRITE, n);
     from = 1 << 20;
     MOVED(READ, copy_file_range(fd, &from, out, &to, 100, 0)); /* at the end there is nothing to write */
+    int ends[2];
+    MUST(pipe(ends) == 0);
+    from = 500;
+    MOVED(READ, splice(fd, &from, ends[1], NULL, 90, 0));
+    MOVED(WRITE, splice(ends[0], NULL, out, NULL, 90, 0));
+    MOVED(WRITE, write(ends[1], "12345", 5) == 5 ? splice(ends[0], NULL, out, &to, 5, 0) : -1);
+    FAILS(splice(fd, NULL, out, NULL, 1, 0)); /* none is a pipe */
+    MUST(close(ends[0]) == 0 && close(ends[1]) == 0);
+    MAY(SYNC, sync_file_range(out, 0, 10, SYNC_FILE_RANGE_WRITE));
+    MAY(TRUNCATE, fallocate(out, 0, 0, 3000));
+    MAY(TRUNCATE, fallocate64(out, FALLOC_FL_KEEP_SIZE, 0, 4000));
+    DID(TRUNCATE, -posix_fallocate(out, 0, 5000));
+    DID(TRUNCATE, -posix_fallocate64(out, 0, 6000));
+    MUST(posix_fallocate(out, -1, 6000) == EINVAL);
+    errors++;
     DID(CLOSE, close(out));
     DID(CLOSE, close(fd));
     FAILS(open("no/such", O_RDONLY));
@@ -260,6 +289,14 @@ static void metadata(void)
     DID(LINK, linkat(AT_FDCWD, "a", AT_FDCWD, "l2", 0));
     DID(LINK, symlink("a", "l3"));
     DID(LINK, symlinkat("a", AT_FDCWD, "l4"));
+    char target[100];
+    OLD(ssize_t, __readlink_chk, const char *, char *, size_t, size_t);
+    OLD(ssize_t, __readlinkat_chk, int, const char *, char *, size_t, size_t);
+    DID(STAT, readlink("l3", target, sizeof target));
+    DID(STAT, readlinkat(AT_FDCWD, "l4", target, sizeof target));
+    DID(STAT, __readlink_chk("l3", target, 10, sizeof target));
+    DID(STAT, __readlinkat_chk(AT_FDCWD, "l4", target, 10, sizeof target));
+    FAILS(readlink("a", target, sizeof target)); /* no link */
     DID(RENAME, rename("l1", "r1"));
     DID(RENAME, renameat(AT_FDCWD, "l2", AT_FDCWD, "r2"));
     DID(RENAME, renameat2(AT_FDCWD, "l3", AT_FDCWD, "r3", 0));
@@ -277,7 +314,24 @@ static void metadata(void)
     rewinddir(directory);
     while (GOT(READDIR, readdir64(directory) ?: (void *)8) != (void *)8)
         ;
+    OLD(int, readdir_r, DIR *, struct dirent *, struct dirent **);
+    OLD(int, readdir64_r, DIR *, struct dirent64 *, struct dirent64 **);
+    struct dirent entry, *next;
+    struct dirent64 entry64, *next64;
+    rewinddir(directory);
+    DID(READDIR, -readdir_r(directory, &entry, &next));
+    DID(READDIR, -readdir64_r(directory, &entry64, &next64));
+    rewinddir(directory);
+    while (DID(READDIR, getdents64(dirfd(directory), block, sizeof block)) > 0)
+        ;
     DID(CLOSE, closedir(directory));
+    struct dirent **list;
+    struct dirent64 **list64;
+    DID(READDIR, scandir(".", &list, NULL, alphasort)); /* each list is left to the end of the program */
+    DID(READDIR, scandir64(".", &list64, NULL, NULL));
+    DID(READDIR, scandirat(AT_FDCWD, ".", &list, NULL, NULL));
+    DID(READDIR, scandirat64(AT_FDCWD, ".", &list64, NULL, alphasort64));
+    FAILS(scandir("nowhere", &list, NULL, NULL));
     DID(RMDIR, rmdir("d"));
     DID(RMDIR, rmdir(made));
     FAILS(rmdir("nowhere"));
@@ -373,6 +427,8 @@ static void streams(void)
             MOVED(READ, scans[i](f, "%d", &value) == 1 ? 3 : -1);
     }
     DID(CLOSE, fclose(f));
+    FILE *nameless[] = {tmpfile(), tmpfile64()}; /* elsewhere, where nothing is watched */
+    MUST(nameless[0] && nameless[1] && fputs("x", nameless[0]) >= 0 && fclose(nameless[0]) == 0 && fclose(nameless[1]) == 0);
 
     int fd = (int)DID(OPEN, open("printed", O_RDWR | O_CREAT | O_TRUNC, 0600));
     OLD(int, __dprintf_chk, int, int, const char *, ...);
@@ -381,6 +437,146 @@ static void streams(void)
     MOVED(WRITE, list_to(vdprintf, fd, "%d", 123));
     MOVED(WRITE, __dprintf_chk(fd, 1, "%d", 12));
     MOVED(WRITE, checked_list_to(__vdprintf_chk, fd, "%d", 1));
+    DID(CLOSE, close(fd));
+}
+
+/* Waits for an asynchronous operation and answers its result. */
+static long waited(struct aiocb *block)
+{
+    const struct aiocb *blocks[] = {block};
+    const struct aiocb64 *blocks64[] = {(struct aiocb64 *)block};
+    while (aio_error(block) == EINPROGRESS)
+        MUST(aio_suspend(blocks, 1, NULL) == 0 && aio_suspend64(blocks64, 1, NULL) == 0);
+    return aio_error64(blocks64[0]) ? -1 : aio_return(block);
+}
+#define WAITED(kind, submitted, block) MOVED(kind, (submitted) == 0 ? waited(block) : -1)
+
+static void asynchronous(void)
+{
+    int fd = (int)DID(OPEN, open("async", O_RDWR | O_CREAT | O_TRUNC, 0600));
+    struct aiocb a = {.aio_fildes = fd, .aio_buf = block, .aio_nbytes = 100, .aio_offset = 0};
+    struct aiocb64 b = {.aio_fildes = fd, .aio_buf = block, .aio_nbytes = 200, .aio_offset = 100};
+    WAITED(WRITE, aio_write(&a), &a);
+    WAITED(WRITE, aio_write64(&b), (struct aiocb *)&b);
+    WAITED(READ, aio_read(&a), &a);
+    WAITED(READ, aio_read64(&b), (struct aiocb *)&b);
+    WAITED(SYNC, aio_fsync(O_SYNC, &a), &a);
+    WAITED(SYNC, aio_fsync64(O_DSYNC, &b), (struct aiocb *)&b);
+    a.aio_offset = 250; /* to the end: short */
+    WAITED(READ, aio_read(&a), &a);
+    MUST(aio_read(&a) == 0); /* its result is not fetched before the block is used anew */
+    while (aio_error(&a) == EINPROGRESS)
+        ;
+    MOVED(READ, 50);
+    WAITED(READ, aio_read(&a), &a);
+    MUST(aio_return(&a) == 50); /* asked once more: no operation */
+    struct aiocb refused = {.aio_fildes = open("async", O_WRONLY), .aio_buf = block, .aio_nbytes = 10};
+    calls[OPEN]++;
+    MUST(aio_read(&refused) != 0 || waited(&refused) == -1);
+    MUST(aio_return(&refused) == -1 || errno);
+    errors++;
+    DID(CLOSE, close(refused.aio_fildes));
+
+    struct aiocb parts[3] = {{.aio_fildes = fd, .aio_buf = block, .aio_nbytes = 10, .aio_lio_opcode = LIO_WRITE, .aio_offset = 1000},
+                             {.aio_fildes = fd, .aio_buf = block, .aio_nbytes = 20, .aio_lio_opcode = LIO_READ},
+                             {.aio_fildes = fd, .aio_lio_opcode = LIO_NOP}};
+    struct aiocb *list[] = {&parts[0], NULL, &parts[1], &parts[2]};
+    MUST(lio_listio(LIO_WAIT, list, 4, NULL) == 0);
+    MOVED(WRITE, 10), MOVED(READ, 20); /* done; their results are not fetched */
+    struct aiocb64 *list64[] = {(struct aiocb64 *)&parts[0], (struct aiocb64 *)&parts[1]};
+    MUST(lio_listio64(LIO_NOWAIT, list64, 2, NULL) == 0);
+    while (aio_error(&parts[0]) == EINPROGRESS || aio_error(&parts[1]) == EINPROGRESS)
+        ;
+    MOVED(WRITE, aio_return64(list64[0])), MOVED(READ, aio_return64(list64[1]));
+
+    /* libaio's, which is not linked: under watch they are there all the same. */
+    int (*io_submit)(aio_context_t, long, struct iocb **) = (int (*)(aio_context_t, long, struct iocb **))dlsym(RTLD_DEFAULT, "io_submit");
+    int (*io_getevents)(aio_context_t, long, long, struct io_event *, struct timespec *) =
+        (int (*)(aio_context_t, long, long, struct io_event *, struct timespec *))dlsym(RTLD_DEFAULT, "io_getevents");
+    int (*io_pgetevents)(aio_context_t, long, long, struct io_event *, struct timespec *, sigset_t *) =
+        (int (*)(aio_context_t, long, long, struct io_event *, struct timespec *, sigset_t *))dlsym(RTLD_DEFAULT, "io_pgetevents");
+    aio_context_t context = 0;
+    MUST(syscall(SYS_io_setup, 8, &context) == 0);
+    struct iovec piece = {block, 60};
+    struct iocb blocks[4] = {{.aio_fildes = (uint32_t)fd, .aio_lio_opcode = IOCB_CMD_PWRITE, .aio_buf = (uintptr_t)block, .aio_nbytes = 70},
+                             {.aio_fildes = (uint32_t)fd, .aio_lio_opcode = IOCB_CMD_PREAD, .aio_buf = (uintptr_t)(block + 100), .aio_nbytes = 30},
+                             {.aio_fildes = (uint32_t)fd, .aio_lio_opcode = IOCB_CMD_PREADV, .aio_buf = (uintptr_t)&piece, .aio_nbytes = 1},
+                             {.aio_fildes = (uint32_t)fd, .aio_lio_opcode = IOCB_CMD_PWRITEV, .aio_buf = (uintptr_t)&piece, .aio_nbytes = 1}};
+    struct iocb *handed[] = {&blocks[0], &blocks[1], &blocks[2], &blocks[3]};
+    struct io_event events[4];
+    MUST(io_submit(context, 4, handed) == 4);
+    MUST(io_getevents(context, 2, 2, events, NULL) == 2 && io_pgetevents(context, 2, 2, events + 2, NULL, NULL) == 2);
+    for (int i = 0; i < 4; i++)
+        MOVED(events[i].obj == (uintptr_t)&blocks[0] || events[i].obj == (uintptr_t)&blocks[3] ? WRITE : READ, events[i].res);
+    blocks[1].aio_lio_opcode = 99;
+    MUST(io_submit(context, 2, handed) == 1); /* the second one is refused, and is no operation */
+    MUST(io_getevents(context, 1, 1, events, NULL) == 1);
+    MOVED(WRITE, events[0].res);
+    blocks[0].aio_fildes = 999;
+    MUST(io_submit(context, 1, handed) == -EBADF); /* of no file */
+    MUST(syscall(SYS_io_destroy, context) == 0);
+    DID(CLOSE, close(fd));
+}
+
+static const char *self;
+
+/* A child that some call made run this program wrote to the descriptor that it was given. */
+static void child_wrote(pid_t child)
+{
+    int status = 1;
+    MUST(waitpid(child, &status, 0) == child && status == 0);
+    calls[WRITE] += 3, bytes[WRITE] += 30;
+}
+
+/* Programs run by every call that does; each is watched, and its descriptors are followed. */
+static void programs(void)
+{
+    int fd = (int)DID(OPEN, open("ran", O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600));
+    MUST(dup2(fd, 9) == 9);
+    char *const arguments[] = {(char *)self, ".", "child", NULL};
+    for (int i = 0; i < 10; i++) {
+        pid_t child = i == 9 ? vfork() : fork();
+        if (child == 0) {
+            dup2(9, 1);
+            switch (i) {
+            case 0: execve(self, arguments, environ); break;
+            case 1: execv(self, arguments); break;
+            case 2: execvp("every_call", arguments); break;
+            case 3: execvpe("every_call", arguments, environ); break;
+            case 4: execl(self, self, ".", "child", (char *)NULL); break;
+            case 5: execlp("every_call", self, ".", "child", (char *)NULL); break;
+            case 6: execle(self, self, ".", "child", (char *)NULL, environ); break;
+            case 7: fexecve(open(self, O_RDONLY | O_CLOEXEC), arguments, environ); break;
+            case 8: execveat(AT_FDCWD, self, arguments, environ, 0); break;
+            case 9: execv(self, arguments); break;
+            }
+            _exit(1);
+        }
+        child_wrote(child);
+    }
+    char *volatile nowhere = (char *)8;
+    MUST(execv("no/such", arguments) == -1 && errno == ENOENT);
+    MUST(execve(nowhere, arguments, environ) == -1 && errno == EFAULT);
+    MUST(execvp("no-such-command", arguments) == -1 && errno == ENOENT);
+    posix_spawn_file_actions_t onto;
+    posix_spawn_file_actions_init(&onto);
+    posix_spawn_file_actions_adddup2(&onto, 9, 1);
+    pid_t child;
+    MUST(posix_spawn(&child, self, &onto, NULL, arguments, environ) == 0);
+    child_wrote(child);
+    MUST(posix_spawnp(&child, "every_call", &onto, NULL, arguments, environ) == 0);
+    child_wrote(child);
+    MUST(posix_spawn(&child, "no/such", &onto, NULL, arguments, environ) == ENOENT);
+    unsetenv("PWD"); /* shells would stat where they are */
+    MUST(system("exec every_call . child >&9") == 0);
+    calls[WRITE] += 3, bytes[WRITE] += 30;
+    FILE *stream = popen("exec every_call . child >&9", "w");
+    MUST(stream && pclose(stream) == 0);
+    calls[WRITE] += 3, bytes[WRITE] += 30;
+    int again = (int)DID(OPEN, open("ran", O_RDONLY)); /* by a number that was perhaps the pipe's */
+    MOVED(READ, read(again, block, 30));
+    DID(CLOSE, close(again));
+    DID(CLOSE, close(9));
     DID(CLOSE, close(fd));
 }
 
@@ -465,16 +661,28 @@ static void children(void)
 
 int main(int count, char **arguments)
 {
+    if (count == 3 && !strcmp(arguments[2], "child")) {
+        for (int i = 0; i < 3; i++)
+            if (write(1, block, 10) != 10)
+                _exit(1);
+        _exit(0);
+    }
     if (count != 2 || chdir(arguments[1])) {
-        fprintf(stderr, "usage: every_call DIRECTORY\n");
+        fprintf(stderr, "usage: every_call DIRECTORY [child]\n");
         return 2;
     }
+    self = arguments[0];
+    char *folder = strdup(self), *path;
+    *strrchr(folder, '/') = 0;
+    MUST(asprintf(&path, "%s:%s", folder, getenv("PATH")) > 0 && setenv("PATH", path, 1) == 0);
     int report = fcntl(1, F_DUPFD, 100);
     MUST(prctl(PR_SET_NAME, "every") == 0);
     descriptors();
     metadata();
     streams();
+    asynchronous();
     children();
+    programs();
     standard_streams();
     char text[2000];
     int n = snprintf(text, sizeof text, "{");
