@@ -92,6 +92,14 @@ def test_job_page_equals_the_api(site: Site, page: Page, patterns_job: str) -> N
         expected = bins.get(int(tile.get_attribute("data-from")))
         if expected:
             assert tile.get_attribute("data-write-ops") == str(expected["write_ops"])
+    for number, bin_row in enumerate(page.get_by_test_id("latency-bin").all()):
+        for kind, part in profile["latency"].items():
+            assert bin_row.get_attribute(f"data-{kind}") == str(part["counts"][number]), (number, kind)
+    assert number == 7
+    for row in page.get_by_test_id("slowest-row").all():
+        slowest = profile["latency"][row.get_attribute("data-kind")]["slowest"]
+        assert row.locator('[data-col="file"]').get_attribute("data-value") == slowest["file"]
+        assert float(row.locator('[data-col="seconds"]').get_attribute("data-value")) == slowest["seconds"]
     expect(page.locator("canvas").first).to_be_visible()
 
 

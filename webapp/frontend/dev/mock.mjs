@@ -83,9 +83,17 @@ function profile(one) {
     write_bytes: 28 * GIB, metadata_ops: 1400, io_mode_read: "N-1", io_mode_write: "N-N",
   }));
   const op = (name, count, bytes, errors, busy_s, slowest_s) => ({ op: name, count, bytes, errors, busy_s, slowest_s });
+  const slowest = (name, seconds, file) => ({
+    op: name, seconds, file, node: "n001", process: "4711.8812", program: one.program, rank: 3, start_ns: one.start_ns + 3e9, end_ns: one.start_ns + 5e9,
+  });
   return {
     ...one, phases: phase_list.length, errors: 12, mapped_bytes: 3 * 1024 ** 2, folded_ops: 18_211, io_nodes: one.nodes,
-    slowest_op: { op: "write", seconds: 1.284, file: "/scratch/run/out.dat" }, phase_list, granularity: "process",
+    slowest_op: slowest("write", 1.284, "/scratch/run/out.dat"), phase_list,
+    latency: {
+      read: { counts: [0.9, 0.09, 0.009, 0.001, 0, 0, 0, 0].map((share) => Math.round(share * one.read_ops)), slowest: slowest("read", 0.0081, "/scratch/run/in.dat") },
+      write: { counts: [0, Math.max(one.write_ops - 941, 0), 900, 40, 0, 0, 1, 0], slowest: slowest("write", 1.284, "/scratch/run/out.dat") },
+      metadata: { counts: [52_112, 4000, 134, 0, 0, 8, 0, 0], slowest: slowest("sync", 0.9, "/scratch/run/a/long/path/that/must/be/cut/checkpoint.0012.h5") },
+    }, granularity: "process",
     unseen: [{ program: "postproc", file: "/opt/tools/postproc", reason: "static", processes: 2 }], unseen_programs: 1,
     operations: [op("read", one.read_ops, one.read_bytes, 0, 12.4, 0.2), op("write", one.write_ops, one.write_bytes, 0, 44.1, 1.284),
       op("open", 8123, 0, 12, 0.81, 0.013), op("close", 8111, 0, 0, 0.2, 0.001), op("stat", 40_112, 0, 0, 0.4, 0.0002), op("sync", 8, 0, 0, 2.1, 0.9)],

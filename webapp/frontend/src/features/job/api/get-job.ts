@@ -33,6 +33,26 @@ export interface SizeBin {
   write_bytes: number;
 }
 
+/** The slowest operation of a kind; start and end are those of the run that holds it. */
+export interface SlowestOp {
+  op: string;
+  seconds: number;
+  file: string | null;
+  node: string;
+  process: string;
+  program: string;
+  rank: number | null;
+  start_ns: number;
+  end_ns: number;
+}
+
+/** How many operations took less than 10 µs, 100 µs, 1 ms, 10 ms, 100 ms, 1 s, 10 s, and longer, as far as that is known. */
+export interface Latency {
+  counts: number[];
+  slowest: SlowestOp | null;
+}
+export type Latencies = Record<"read" | "write" | "metadata", Latency>;
+
 /** A program whose calls could not be watched, and in how many processes it ran. */
 export interface Unseen {
   program: string;
@@ -50,7 +70,8 @@ export interface Profile extends Headline {
   mapped_bytes: number | null;
   folded_ops: number | null;
   io_nodes: number | null;
-  slowest_op: { op: string; seconds: number; file: string | null } | null;
+  slowest_op: SlowestOp | null;
+  latency: Latencies | null;
   phase_list: Phase[];
   operations: Operation[];
   request_sizes: SizeBin[];

@@ -9,6 +9,7 @@ import { FilesPanel } from "./files-panel";
 import { JobFigures } from "./job-figures";
 import { JobHeader } from "./job-header";
 import { JobNotes } from "./job-notes";
+import { LatencyPanel } from "./latency-panel";
 import { OperationsPanel } from "./operations-panel";
 import { SeriesPanel } from "./series-panel";
 import { SizesPanel } from "./sizes-panel";
@@ -38,8 +39,9 @@ function OneJob({ id }: { id: string }) {
       <SeriesPanel jobId={id} job={job} phases={profile.phase_list} phaseCount={profile.phases ?? profile.phase_list.length} intervalMs={intervalMs} />
       <div className="columns">
         <SizesPanel bins={profile.request_sizes} />
-        <OperationsPanel operations={profile.operations} />
+        <LatencyPanel latency={profile.latency} />
       </div>
+      <OperationsPanel operations={profile.operations} />
       <TrafficPanel jobId={id} startNs={job.start_ns} intervalMs={intervalMs} />
       <FilesPanel jobId={id} startNs={job.start_ns} intervalMs={intervalMs} />
     </>

@@ -26,7 +26,7 @@ export function SizesPanel({ bins }: { bins: readonly SizeBin[] }) {
     >
       {bins.length === 0 ? <p className="state-note muted">No reads or writes.</p> : (
         <div className="chart-area">
-          <Chart option={option} heightPx={270} label={`Histogram of request sizes by ${LABELS[metric].toLowerCase()}`} testId="sizes-chart" />
+          <Chart option={option} heightPx={350} label={`Histogram of request sizes by ${LABELS[metric].toLowerCase()}`} testId="sizes-chart" />
           <table className="visually-hidden">
             <caption>Request sizes</caption>
             <thead><tr><th scope="col">From</th><th scope="col">Reads</th><th scope="col">Writes</th><th scope="col">Read</th><th scope="col">Written</th></tr></thead>
