@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bellrock import ids
+from bellrock.unseen import Unseen
 
 COMMAND_LENGTH_MAX = 4096
 
@@ -24,10 +25,11 @@ class Launch:
     program: str
     command: str
     user: str
+    unseen: Unseen | None = None
 
 
-def new_launch(job: str, argv: Sequence[str]) -> Launch:
-    """A launch of `argv` in `job`, by this user, now."""
+def new_launch(job: str, argv: Sequence[str], unseen: Unseen | None = None) -> Launch:
+    """A launch of `argv` in `job`, by this user, now. `unseen`: why its calls cannot be seen, if so."""
     command = _readable(shlex.join(argv))
     return Launch(
         job=job,
@@ -36,6 +38,7 @@ def new_launch(job: str, argv: Sequence[str]) -> Launch:
         program=_readable(os.path.basename(argv[0]) or argv[0]),
         command=command if len(command) <= COMMAND_LENGTH_MAX else command[: COMMAND_LENGTH_MAX - 1] + "…",
         user=_readable(user_name()),
+        unseen=unseen,
     )
 
 
@@ -83,6 +86,8 @@ def write_event(folder: Path, launch: Launch, event: str, exit_code: int | None 
     if event == "start":
         # Who writes the end. Where that process is gone without an end, there will be none.
         body |= _launcher()
+        if launch.unseen:
+            body |= {"executable": _readable(launch.unseen.executable), "unseen": launch.unseen.why}
     # The names sort as the events happened.
     path = folder / f"{launch.launch}.{'1' if event == 'start' else '2'}-{event}.job"
     temporary = path.with_suffix(".tmp")

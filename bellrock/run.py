@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from bellrock import console, events, paths, program, watch
+from bellrock import console, events, paths, program, unseen, watch
 from bellrock.client import Client
 from bellrock.embedded import Keeper
 from bellrock.errors import ApiError, BellrockError, ServerFault, Unavailable
@@ -111,7 +111,7 @@ def run_program(
         library = paths.artefact(paths.PRELOAD)
         folder = paths.user_rings()
         under_watch = watch.environment(environ, library, paths.rings_dir(), job, watched)
-        launch = events.new_launch(job, argv)
+        launch = events.new_launch(job, argv, unseen.look(argv[0], environ, library))
         events.write_event(folder, launch, "start")
         # Only now: a program that nobody was told of must not be watched either.
         told, environ = (folder, launch), under_watch

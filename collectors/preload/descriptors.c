@@ -11,13 +11,11 @@ struct position positions[FDS];
 
 /* --- paths -------------------------------------------------------------------------------------------------------------- */
 
-enum { PATH_ROOM = 4096 };
-
 /* Room for paths: a signal handler's stack may be smaller than one of them. Where all are taken the stack must do. */
 enum { SCRATCHES = 64 };
 static char scratches[SCRATCHES][PATH_ROOM];
 static _Atomic uint64_t scratches_taken;
-static char *scratch_take(void)
+char *scratch_take(void)
 {
     uint64_t taken = atomic_load_explicit(&scratches_taken, memory_order_relaxed);
     while (~taken) {
@@ -27,7 +25,7 @@ static char *scratch_take(void)
     }
     return NULL;
 }
-static void scratch_give(char *scratch)
+void scratch_give(char *scratch)
 {
     atomic_fetch_and_explicit(&scratches_taken, ~(UINT64_C(1) << (scratch - scratches[0]) / PATH_ROOM), memory_order_release);
 }
@@ -81,7 +79,7 @@ static int append(char *out, int length, const char *path)
     return length;
 }
 
-static int descriptor_path(int fd, char *out)
+int descriptor_path(int fd, char *out)
 {
     char link[40];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -89,12 +87,26 @@ static int descriptor_path(int fd, char *out)
     return n > 0 && n < PATH_ROOM - 1 && out[0] == '/' ? (int)n : -1;
 }
 
-static struct file keep(const char *path, int length)
+static struct file keep_any(const char *path, int length)
 {
-    if (length <= 0 || !path_is_watched(path, (size_t)length))
-        return (struct file){0};
     uint64_t id = tp_file_id(path, (size_t)length);
     return (struct file){id, name_keep(id, path, (size_t)length), (uint32_t)length};
+}
+static struct file keep(const char *path, int length)
+{
+    return length > 0 && path_is_watched(path, (size_t)length) ? keep_any(path, length) : (struct file){0};
+}
+
+struct file file_unwatched(const char *path)
+{
+    int error = errno;
+    char *text = scratch_take();
+    int length = text ? append(text, 0, path) : 0;
+    struct file f = length > 0 ? keep_any(text, length) : (struct file){0};
+    if (text)
+        scratch_give(text);
+    errno = error;
+    return f;
 }
 
 static struct file file_in(char *text, int directory, const char *path)

@@ -126,6 +126,14 @@ static inline struct file file_called(int directory, const char *path, bool fail
 {
     return RARE(failed && errno == EFAULT) ? (struct file){0} : file_of(directory, path);
 }
+/* The file of an absolute path, watched or not. */
+struct file file_unwatched(const char *path);
+/* Room for a path; NULL where all is taken. */
+enum { PATH_ROOM = 4096 };
+char *scratch_take(void);
+void scratch_give(char *scratch);
+/* What /proc says that a descriptor stands for; its length, -1 where that is no path. No zero byte ends it. */
+int descriptor_path(int fd, char *out);
 void descriptor_opened(int fd, struct file f, uint8_t flags);
 void directory_changed(void);
 bool path_is_watched(const char *path, size_t length);

@@ -1,7 +1,6 @@
 /* Who this process is, what its environment asks us to watch, and what becomes of it in fork and vfork. */
 #define _GNU_SOURCE
 #include "process.h"
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <stdarg.h>
@@ -290,7 +289,12 @@ __asm__(".text\n"
         "    movl %edx, %fs:(%rcx)\n" /* 1 in the child, 0 when the parent goes on */
         "    cmpl $-4095, %eax\n"
         "    jae 1f\n"
-        "    ret\n"
+        "    testl %eax, %eax\n"
+        "    jz 2f\n"
+        "    pushq %rax\n"
+        "    call bellrock_vforked\n"
+        "    popq %rax\n"
+        "2:  ret\n"
         "1:  negl %eax\n"
         "    movl %eax, %edi\n"
         "    subq $8, %rsp\n"
@@ -327,11 +331,19 @@ WRAP int prctl(int option, ...)
     return call(option, a, b, c, d);
 }
 
+/* Not in musl, into whose programs we are loaded all the same: there we lie still, every call goes on to the real one. */
+extern const char *gnu_get_libc_version(void) __attribute__((weak));
+/* What pthread_atfork calls; weak, since musl's loader must find every name. */
+extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *) __attribute__((weak));
+extern void *__dso_handle;
+
 __attribute__((constructor)) static void start(void)
 {
     int error = errno;
+    if (!gnu_get_libc_version || !__register_atfork)
+        return;
     configure();
-    pthread_atfork(NULL, NULL, core_forked);
+    __register_atfork(NULL, NULL, core_forked, &__dso_handle);
     const char *window = secure_getenv("BELLROCK_WINDOW_MS");
     started = true;
     core_start(window ? strtoull(window, NULL, 10) * 1000000 : 0, rank_of() >= 0);

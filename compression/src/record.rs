@@ -22,12 +22,14 @@ pub enum Op {
     Sync = 14,
     /// A mapping was made; what passes through it is not seen.
     Mmap = 15,
+    /// The process runs a program whose calls cannot be seen: `file` is its path and `handle` says why, as the record's flag.
+    Unseen = 16,
 }
 
 /// Names of the operations, by their number.
-pub const OP_NAMES: [&str; 16] = [
+pub const OP_NAMES: [&str; 17] = [
     "start", "read", "write", "open", "close", "stat", "access", "unlink", "rename", "mkdir",
-    "rmdir", "readdir", "link", "truncate", "sync", "mmap",
+    "rmdir", "readdir", "link", "truncate", "sync", "mmap", "unseen",
 ];
 
 impl Op {
@@ -68,6 +70,16 @@ pub const LATENCY_BUCKETS: usize = LATENCY_BOUNDS_NS.len() + 1;
 pub fn latency_bucket(took: u64, bounds: &[u64; 7]) -> usize {
     bounds.iter().filter(|&&bound| took >= bound).count()
 }
+
+/// Why a program's calls cannot be seen: it is static.
+pub const UNSEEN_STATIC: i32 = 128;
+/// It has set up an io_uring.
+pub const UNSEEN_IO_URING: i32 = 256;
+/// It gets rights that its caller has not, so the loader drops the library.
+pub const UNSEEN_PRIVILEGED: i32 = 512;
+/// It is of another C library or architecture.
+pub const UNSEEN_FOREIGN: i32 = 1024;
+pub const UNSEEN_WHY: i32 = UNSEEN_STATIC | UNSEEN_IO_URING | UNSEEN_PRIVILEGED | UNSEEN_FOREIGN;
 
 /// One operation as a source saw it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -55,6 +55,8 @@ pub struct Jobs {
     running: BTreeMap<(u32, String), Running>,
     /// Of those, whose launcher was gone before this pass's listing: an `end` of its own would be in that.
     closing: BTreeSet<(u32, String)>,
+    /// Whose `unseen` is in the batch already, while its `start` waits for the next one.
+    told_unseen: (u32, String),
     liveness_seen: Option<Instant>,
     proc: PathBuf,
     /// Ours; in another one a pid means another process.
@@ -73,6 +75,7 @@ impl Jobs {
             shipped: Vec::new(),
             running: BTreeMap::new(),
             closing: BTreeSet::new(),
+            told_unseen: (0, String::new()),
             liveness_seen: None,
             namespace: process::namespace(&proc),
             proc,
@@ -137,6 +140,17 @@ impl Jobs {
         while let Some(name) = self.waiting.get_mut(&uid).and_then(Vec::pop) {
             match self.load(uid, &name) {
                 Ok(event) => {
+                    // Before the start, so that it is not lost between them; after a kill it is told twice, which does no harm.
+                    let unseen = event.unseen(self.namespace, uid);
+                    if let Some(unseen) = unseen.filter(|_| self.told_unseen != (uid, name.clone()))
+                    {
+                        if !batch.push("run", unseen) {
+                            self.waiting.entry(uid).or_default().push(name);
+                            return false;
+                        }
+                        self.counters.records.add(1);
+                        self.told_unseen = (uid, name.clone());
+                    }
                     if !batch.push("job", |out| write(out, &event, uid)) {
                         self.waiting.entry(uid).or_default().push(name);
                         return false;

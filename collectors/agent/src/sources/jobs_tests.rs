@@ -346,3 +346,40 @@ fn a_start_without_a_launcher_is_not_kept_nor_is_nonsense() {
     assert_eq!(f.pass(&[]).len(), 1);
     assert_eq!(f.files(), ["b.running.job.bad", "c.running.job.bad"]);
 }
+
+#[test]
+fn a_launch_of_a_program_that_cannot_be_seen_leaves_a_run_before_its_start() {
+    let mut f = Fixture::new("unseen");
+    let start =
+        |fields: &str| format!(r#"{{"event":"start","job":"j","launch":"l","time":7{fields}}}"#);
+    // Batches of two: the second one's start finds no room.
+    f.write("a.job", &start(""));
+    f.write("b.job", &start(r#","executable":"/opt/prog","unseen":128"#));
+    f.write("c.job", &start(r#","executable":"/opt/prog","unseen":3"#));
+    f.write(
+        "d.job",
+        &END.replace("\"more\":1", r#""executable":"/opt/prog","unseen":128"#),
+    );
+    let events = f.pass(&[]);
+    let order: Vec<_> = events.iter().map(|e| e["event"].as_str()).collect();
+    let expected = [
+        Some("start"),
+        None,
+        Some("start"),
+        Some("start"),
+        Some("end"),
+    ];
+    assert_eq!(order, expected);
+    let e = &events[1];
+    assert_eq!((&e["kind"], &e["op"]), (&"run".into(), &"unseen".into()));
+    assert_eq!((&e["job"], &e["process"]), (&"j".into(), &"0.0".into()));
+    assert_eq!(
+        (&e["program"], &e["file"]),
+        (&"prog".into(), &"/opt/prog".into())
+    );
+    assert_eq!(
+        (&e["flags"], &e["start"], &e["end"]),
+        (&128.into(), &7.into(), &7.into())
+    );
+    assert!(f.files().is_empty());
+}

@@ -5,11 +5,12 @@
 
 mod cursor;
 mod file;
+mod io_uring;
 mod life;
 mod listing;
 mod paths;
 pub(super) mod process;
-mod ring;
+pub(super) mod ring;
 mod turns;
 mod user;
 

@@ -1,7 +1,9 @@
 //! A job event: as its file says it, and as it is shipped.
 
 use crate::event;
+use crate::sources::preload::ring::fields::{claims, write_unseen};
 use serde::Deserialize;
+use tracepack::record::UNSEEN_WHY;
 
 #[derive(Clone, Copy, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
@@ -25,6 +27,9 @@ pub struct JobEvent {
     pub pid: Option<u32>,
     pub pid_start_ticks: Option<u64>,
     pub pid_namespace: Option<u64>,
+    /// The program's path and why its calls cannot be seen, where that is so; shipped as a run.
+    pub executable: Option<String>,
+    pub unseen: Option<i32>,
 }
 
 impl JobEvent {
@@ -36,6 +41,23 @@ impl JobEvent {
             What::Start if !elsewhere => Some((self.pid?, self.pid_start_ticks?)),
             _ => None,
         }
+    }
+
+    /// Writes the fields of a `run` event where a `start` says that the program's calls cannot be seen. The process is the launcher.
+    pub fn unseen(&self, namespace: Option<u64>, uid: u32) -> Option<impl FnOnce(&mut Vec<u8>)> {
+        let why = self.unseen.unwrap_or(0) & UNSEEN_WHY;
+        let path = self.executable.clone().filter(|p| !p.is_empty());
+        let path = path.filter(|_| self.event == What::Start && why != 0)?;
+        let process = match (self.pid, self.pid_start_ticks, self.pid_namespace) {
+            (Some(pid), Some(ticks), Some(its)) if namespace.is_some_and(|ours| ours != its) => {
+                format!("{pid}.{ticks}.{its:x}")
+            }
+            (Some(pid), Some(ticks), _) => format!("{pid}.{ticks}"),
+            _ => "0.0".to_string(), // not "node": that is who knows no process at all
+        };
+        let claims = claims(Some(self.job.as_bytes()), uid, &process, 0, -1);
+        let at = self.time;
+        Some(move |out: &mut Vec<u8>| write_unseen(out, &claims, path.as_bytes(), why, at))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::ring::Ring;
 use super::user::User;
-use super::{is_due, process, Preload};
+use super::{io_uring, is_due, process, Preload};
 use crate::clock::Now;
 use crate::sources::Pass;
 use crate::warn;
@@ -52,6 +52,8 @@ impl Preload {
                 ring.life = Life::Ended;
             }
         }
+        let rings = users.values_mut().flat_map(|user| &mut user.rings);
+        io_uring::look(&self.proc, self.namespace, rings);
     }
 
     /// Finds out whether a ring's process has ended. `now`: whether or not it is due.

@@ -2,7 +2,7 @@
 
 mod context;
 mod emit;
-mod fields;
+pub mod fields;
 mod identity;
 mod names;
 mod segment;
@@ -12,6 +12,7 @@ pub use self::context::{Buffers, Context, Flow};
 use self::identity::Facts;
 use self::names::{Names, SCAN_BYTES_MAX};
 use super::cursor::Cursor;
+use super::io_uring::IoUring;
 use super::life::Life;
 use super::process;
 use crate::ship::batch::Batch;
@@ -42,6 +43,7 @@ pub struct Ring {
     names: Names,
     waiting_since: Option<Instant>,
     pub life: Life,
+    pub io_uring: IoUring,
     /// All that it holds was read, and its process has ended.
     pub finished: bool,
     pub told_bad: bool,
@@ -90,6 +92,7 @@ impl Ring {
             names: Names::default(),
             waiting_since: None,
             life: Life::Lives,
+            io_uring: IoUring::default(),
             finished: false,
             told_bad: false,
             told_short: false,
@@ -154,6 +157,9 @@ impl Ring {
             return Flow::Done;
         };
         if !self.cursor.started && !self.emit_start(c, batch) {
+            return Flow::Full;
+        }
+        if !self.emit_io_uring(c, batch) {
             return Flow::Full;
         }
         while self.pass.done < self.pass.wanted {

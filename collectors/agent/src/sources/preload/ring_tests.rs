@@ -491,3 +491,50 @@ fn random_bytes_over_a_ring_harm_nobody() {
     );
     assert!(begin.elapsed() < Duration::from_secs(240));
 }
+
+#[test]
+fn a_program_whose_calls_cannot_be_seen_is_told_once_with_the_reason() {
+    let mut file = RingFile::new(&temp_dir("unseen"), 1, 1);
+    let id = file.add_name(b"/opt/a \"b\"/prog\xff");
+    let mut reader = Reader::new(&file);
+    for _ in 0..3 {
+        file.record(0, &operation(16, 128, id, 0, 0));
+    }
+    file.record(0, &operation(16, 512 | 1, id, 0, 0)); // 1 is no reason
+    reader.ring.life = Life::Ended;
+    let (_, events) = reader.pass(true, true);
+    let flags: Vec<_> = events.iter().map(|e| e["flags"].as_i64()).collect();
+    assert_eq!(flags, [Some(128), Some(512)]);
+    for e in &events {
+        assert_eq!(
+            (&e["op"], &e["program"]),
+            (&"unseen".into(), &"prog\\xff".into())
+        );
+        assert_eq!(e["file"], "/opt/a \"b\"/prog\\xff");
+        assert_eq!((&e["count"], &e["handle"]), (&1.into(), &(-1).into()));
+        assert_eq!(e["start"], e["end"]);
+    }
+    assert_eq!(reader.counters.seen.get(), 0);
+}
+
+#[test]
+fn an_io_uring_is_told_once() {
+    let file = RingFile::new(&temp_dir("io_uring"), 1, 1);
+    let mut reader = Reader::new(&file);
+    assert!(reader.pass(false, false).1.is_empty());
+    reader.ring.io_uring = IoUring::Found;
+    let (_, events) = reader.pass(false, false);
+    assert_eq!(events.len(), 1);
+    let e = &events[0];
+    assert_eq!((&e["op"], &e["flags"]), (&"unseen".into(), &256.into()));
+    assert_eq!(
+        (&e["file"], &e["program"]),
+        (&"/bin/cat".into(), &"cat".into())
+    );
+    assert!(reader.pass(false, false).1.is_empty());
+    // Found by the program itself: the agent has nothing to add.
+    let mut reader = Reader::new(&file);
+    file.record(0, &operation(16, 256, 0, 0, 0));
+    assert_eq!(reader.pass(true, true).1.len(), 1);
+    assert_eq!(reader.ring.io_uring, IoUring::Told);
+}

@@ -1,13 +1,14 @@
 //! From a run to an event: its times and its file's path.
 
+use super::super::io_uring::IoUring;
 use super::super::life::Life;
-use super::fields::{latency, write_run, Times};
+use super::fields::{base_name, latency, write_run, write_unseen, Times};
 use super::{Context, Flow, Ring};
 use crate::clock::Scale;
 use crate::event;
 use crate::ship::batch::Batch;
 use std::time::{Duration, Instant};
-use tracepack::record::{Op, Run};
+use tracepack::record::{Op, Run, LATENCY_BUCKETS, UNSEEN_IO_URING};
 
 /// Bytes of names that are looked through in one step.
 const STEP_NAMES_BYTES: usize = 4 << 10;
@@ -40,7 +41,14 @@ impl Ring {
             latency: run.histogram(),
         };
         if !batch.push("run", |out| {
-            write_run(out, &facts.claims, &run, path.as_deref(), &times)
+            write_run(
+                out,
+                &facts.claims,
+                &facts.program_name,
+                &run,
+                path.as_deref(),
+                &times,
+            )
         }) {
             return false;
         }
@@ -48,6 +56,22 @@ impl Ring {
         c.counters.records.add(1);
         self.cursor.started = true;
         self.dirty = true;
+        true
+    }
+
+    /// Writes to the batch that the process has set up an io_uring, if that was found. Answers false if the batch is full.
+    pub(super) fn emit_io_uring(&mut self, c: &Context, batch: &mut Batch) -> bool {
+        let Some(facts) = self.facts.as_ref().filter(|_| self.io_uring.is_news()) else {
+            return true;
+        };
+        let (program, now_ns) = (&facts.program, c.now.utc_ns());
+        if !batch.push("run", |out| {
+            write_unseen(out, &facts.claims, program, UNSEEN_IO_URING, now_ns)
+        }) {
+            return false;
+        }
+        c.counters.records.add(1);
+        self.io_uring = IoUring::Told;
         true
     }
 
@@ -91,8 +115,35 @@ impl Ring {
         let Some(facts) = &self.facts else {
             return Flow::Done;
         };
+        if run.op == Op::Unseen as u8 {
+            // No operation: however often it is found, it is told as one.
+            let name = path.map(base_name);
+            let name = name.as_deref().unwrap_or(&facts.program_name);
+            let once = Run {
+                count: 1,
+                stride: 0,
+                ..*run
+            };
+            let at = Times {
+                end: start,
+                busy: 0,
+                slow: 0,
+                latency: [0; LATENCY_BUCKETS],
+                ..times
+            };
+            if !batch.push("run", |out| {
+                write_run(out, &facts.claims, name, &once, path, &at)
+            }) {
+                return Flow::Full;
+            }
+            if run.handle & UNSEEN_IO_URING != 0 {
+                self.io_uring = IoUring::Told;
+            }
+            c.counters.records.add(1);
+            return Flow::Done;
+        }
         if !batch.push("run", |out| {
-            write_run(out, &facts.claims, run, path, &times)
+            write_run(out, &facts.claims, &facts.program_name, run, path, &times)
         }) {
             return Flow::Full;
         }

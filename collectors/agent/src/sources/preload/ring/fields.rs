@@ -1,37 +1,49 @@
 //! The fields of a `run` event.
 
 use crate::event;
-use tracepack::record::{latency_bucket, Op, Run, LATENCY_BOUNDS_NS, LATENCY_BUCKETS};
-use tracepack::ring::{read, SLOTS};
+use tracepack::record::{
+    latency_bucket, Op, Run, LATENCY_BOUNDS_NS, LATENCY_BUCKETS, OP_NAMES, UNSEEN_WHY,
+};
+use tracepack::ring::{file_id, read, SLOTS};
 
-/// The fields that all runs of a process share.
-pub fn claims(view: &read::HeaderView, uid: u32, process: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    let program = view.program();
-    let base = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
+/// The fields that all runs of a process share, as its ring says.
+pub fn claims_of(view: &read::HeaderView, uid: u32, process: &str) -> Vec<u8> {
     let job =
         Some(view.job()).filter(|j| !j.is_empty() && j.iter().all(|b| (b' '..=b'~').contains(b)));
+    claims(job, uid, process, view.parent_pid(), view.rank())
+}
+
+/// The same, from what is known. `parent` 0 and `rank` below 0: none.
+pub fn claims(job: Option<&[u8]>, uid: u32, process: &str, parent: u32, rank: i32) -> Vec<u8> {
+    let mut out = Vec::new();
     event::text(&mut out, "layer", Some(b"compute"));
     event::text(&mut out, "source", Some(b"preload"));
     event::text(&mut out, "job", job);
     event::integer(&mut out, "uid", uid.into());
     event::text(&mut out, "process", Some(process.as_bytes()));
-    match view.parent_pid() {
+    match parent {
         0 => event::text(&mut out, "parent", None),
         pid => event::integer(&mut out, "parent", pid.into()),
     }
-    match view.rank() {
-        rank @ 0.. => event::integer(&mut out, "rank", rank.into()),
+    match rank {
+        0.. => event::integer(&mut out, "rank", rank.into()),
         _ => event::text(&mut out, "rank", None),
     }
-    event::text(&mut out, "program", Some(base));
     out
+}
+
+/// A path's last part, as JSON; of a path in JSON.
+pub fn base_name(path: &[u8]) -> Vec<u8> {
+    match path.iter().rposition(|&b| b == b'/') {
+        Some(slash) => [b"\"", &path[slash + 1..]].concat(),
+        None => path.to_vec(),
+    }
 }
 
 /// Whether a run can be true: its numbers fit a record and its operation is one.
 pub fn is_sane(run: &Run) -> bool {
     let max = i64::MAX as u64;
-    (1..16).contains(&run.op)
+    (1..OP_NAMES.len()).contains(&run.op.into())
         && run.count > 0
         && [run.count, run.bytes, run.size].iter().all(|&v| v <= max)
         && run.slow_count() <= run.count
@@ -62,10 +74,23 @@ pub fn latency(run: &Run, slow_ns: i64) -> [u64; LATENCY_BUCKETS] {
     counts
 }
 
-/// Writes the fields of a `run` event; `path`: as JSON.
-pub fn write_run(out: &mut Vec<u8>, claims: &[u8], run: &Run, path: Option<&[u8]>, times: &Times) {
+/// Writes the fields of a `run` event; `program` and `path`: as JSON.
+pub fn write_run(
+    out: &mut Vec<u8>,
+    claims: &[u8],
+    program: &[u8],
+    run: &Run,
+    path: Option<&[u8]>,
+    times: &Times,
+) {
     let whole = |v: u64| v.min(i64::MAX as u64) as i64;
+    let (handle, flags) = match run.op == Op::Unseen as u8 {
+        true => (-1, run.handle & UNSEEN_WHY),
+        false => (run.handle, run.flags.into()),
+    };
     out.extend_from_slice(claims);
+    event::name(out, "program");
+    out.extend_from_slice(program);
     event::text(out, "op", Some(Op::name(run.op).unwrap_or("").as_bytes()));
     event::name(out, "file");
     out.extend_from_slice(path.unwrap_or(b"null"));
@@ -77,7 +102,7 @@ pub fn write_run(out: &mut Vec<u8>, claims: &[u8], run: &Run, path: Option<&[u8]
         event::hex(out, run.file);
         out.push(b'"');
     }
-    event::integer(out, "handle", run.handle.into());
+    event::integer(out, "handle", handle.into());
     event::integer(out, "offset", whole(run.offset));
     event::integer(out, "stride", run.stride);
     event::integer(out, "size", whole(run.size));
@@ -88,10 +113,31 @@ pub fn write_run(out: &mut Vec<u8>, claims: &[u8], run: &Run, path: Option<&[u8]
     event::integer(out, "busy_ns", times.busy);
     event::integer(out, "slow_ns", times.slow);
     event::integer(out, "errno", run.errno.into());
-    event::integer(out, "flags", run.flags.into());
+    event::integer(out, "flags", flags.into());
     // Where all are in the slowest one's bucket, that says it already.
     if times.latency.iter().filter(|&&n| n > 0).count() > 1 {
         event::name(out, "latency");
         event::list(out, &times.latency);
     }
+}
+
+/// Writes a `run` event that says why the calls of the program at `path` cannot be seen, found at `at` (UTC, ns).
+pub fn write_unseen(out: &mut Vec<u8>, claims: &[u8], path: &[u8], why: i32, at: i64) {
+    let mut json = Vec::new();
+    event::string(&mut json, path);
+    let run = Run {
+        file: file_id(path),
+        op: Op::Unseen as u8,
+        count: 1,
+        handle: why,
+        ..Run::default()
+    };
+    let times = Times {
+        start: at,
+        end: at,
+        busy: 0,
+        slow: 0,
+        latency: [0; LATENCY_BUCKETS],
+    };
+    write_run(out, claims, &base_name(&json), &run, Some(&json), &times);
 }

@@ -1,8 +1,9 @@
 //! Whose a ring is: what its header says.
 
-use super::fields::claims;
+use super::fields::{base_name, claims_of};
 use super::Ring;
 use crate::clock::{Now, Scale};
+use crate::event;
 use std::mem::size_of;
 use std::os::unix::fs::FileExt;
 use tracepack::record::LATENCY_BUCKETS;
@@ -18,7 +19,9 @@ pub(super) struct Facts {
     pub latency_bounds: [u64; LATENCY_BUCKETS - 1],
     /// The fields that all its events share.
     pub claims: Vec<u8>,
+    /// The executable's path, and its last part as JSON.
     pub program: Vec<u8>,
+    pub program_name: Vec<u8>,
 }
 
 impl Facts {
@@ -60,14 +63,17 @@ impl Ring {
                 // Containers that start together have the same pid 1 at the same tick.
                 process += &format!(".{:x}", view.pid_namespace());
             }
+            let mut program = Vec::new();
+            event::string(&mut program, view.program());
             let facts = Facts {
                 clock: view.clock(),
                 anchor_ticks: view.anchor_ticks(),
                 anchor_monotonic_ns: view.anchor_monotonic_ns(),
                 pid_namespace: view.pid_namespace(),
                 latency_bounds: view.latency_bounds(),
-                claims: claims(&view, self.uid, &process),
+                claims: claims_of(&view, self.uid, &process),
                 program: view.program().to_vec(),
+                program_name: base_name(&program),
             };
             self.facts = Some(facts);
             self.changed_ns = now.pair.monotonic_ns;
