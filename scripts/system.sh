@@ -62,6 +62,7 @@ look_for_optional() {
         ;;
       test)
         has strace || optional+=(strace)
+        has musl-gcc || optional+=(musl-tools)
         browser && continue
         # Ubuntu's package of this name only fetches a snap, which cannot be had in a container.
         if ! grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null; then optional+=(chromium)

@@ -53,6 +53,15 @@ def test_a_launched_program_is_marked(site: Site, hidden: Callable, kind: str) -
     assert site.profile(job)["write_bytes"] is None, "not known is not 0"
 
 
+def test_what_a_program_of_another_c_library_runs_is_seen(site: Site, hidden: Callable) -> None:
+    """The library lies still in it, and wakes in its children."""
+    program, why = hidden("musl")
+    ordinary = compiled("hidden", site.folder)
+    job = site.run([program, site.data / "musl-then", ordinary])
+    assert told(site, job) == {str(program): why}
+    assert site.profile(job)["write_bytes"] == 10
+
+
 RUNNERS = {
     "exec": "exec {program} {out}",
     "fork and exec": "{program} {out}; :",

@@ -1,5 +1,5 @@
-/* usage: hidden FILE [io_uring|io_uring-inline]: writes 10 bytes to FILE. With io_uring it sets one up first, through the C library or
- * past it, and ends when its standard input does. */
+/* usage: hidden FILE [io_uring|io_uring-inline|PROGRAM]: writes 10 bytes to FILE. With io_uring it then sets one up, through the C library
+ * or past it, and ends when its standard input does; with a path it goes on as `PROGRAM FILE`. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +34,11 @@ int main(int count, char **arguments)
         return 1;
     if (count == 2)
         return 0;
+    if (arguments[2][0] == '/') {
+        char *const next[] = {arguments[2], arguments[1], NULL};
+        execv(arguments[2], next);
+        return 1;
+    }
     if (set_up(!strcmp(arguments[2], "io_uring-inline")) < 0)
         return 77; /* the kernel has none, or forbids it */
     char end;
