@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.schema import KINDS, Kind
 from pipeline.store import Appended
@@ -46,6 +47,13 @@ class Bulk:
     def rows_by_job(self) -> dict[str, int]:
         """Number of new runs of each claimed job."""
         return {entry["values"]: entry["counts"] for entry in self._runs["job"].value_counts().to_pylist() if entry["values"] is not None}
+
+    def nodes_with_runs(self) -> set[str]:
+        """Nodes of new runs that no process did and no job claims."""
+        if not self._runs["job"].null_count:
+            return set()
+        no_job = self._runs.select(["node", "process", "job"]).filter(pc.is_null(self._runs["job"]))
+        return {row["node"] for row in no_job.group_by(["node", "process"]).aggregate([]).to_pylist() if row["process"] == "node"}
 
 
 def _check_columns(runs: pa.Table) -> None:

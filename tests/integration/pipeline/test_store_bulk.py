@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.schema import KINDS
-from pipeline.store import Appended
+from pipeline.store import Appended, Window
 from pipeline.store.duckdb import DuckDBStore
 from tests.unit.pipeline.events import run_event
 
@@ -80,3 +80,9 @@ def test_columns_are_the_schemas(store):
     at = SCHEMA.names.index("seq")
     with pytest.raises(ValueError, match="seq is int32"):
         store.load(good.set_column(at, "seq", pa.array([1], pa.int32())))
+
+
+def test_runs_of_a_node_itself_are_found_in_its_time(store):
+    store.load(table(events(1, 2) + events(3, 4, process="node", job=None, uid=None, start=5, end=9) + events(5, 5, job=None)))
+    assert store.runs("local-1").num_rows == 2
+    assert sorted(store.runs("local-1", ["seq"], Window(("n1",), 9, 9))["seq"].to_pylist()) == [1, 2, 3, 4]
