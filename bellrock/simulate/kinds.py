@@ -68,10 +68,7 @@ def _request(rng: np.random.Generator) -> tuple[int, int]:
 def _own_files(script: Script, op: str, name: str, who: np.ndarray, runs: int, size: int, count: int) -> None:
     """Each of `who` has a file of its own, from its beginning on."""
     file = script.files(name, ".dat", len(who))
-    length = count + count // 10 + 1  # `uneven` ones do up to so many
-    script.transfer(
-        op, who, file, _seconds(script.rng, runs, size * count), runs=runs, count=count, uneven=True, size=size, stride=size, run_step=length * size
-    )
+    script.transfer(op, who, file, _seconds(script.rng, runs, size * count), runs=runs, count=count, uneven=True, size=size, stride=size)
 
 
 def _one_file(script: Script, op: str, name: str, who: np.ndarray, runs: int, size: int, count: int) -> None:

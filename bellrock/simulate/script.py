@@ -50,11 +50,12 @@ class Script:
 
     def transfer(self, op: str, who: np.ndarray, file: np.ndarray, seconds: float, *, uneven: bool = False, count: int = 1, **more) -> None:
         """The processes `who` open their files, read or write (`Burst` tells by what fields), and close them; about `seconds` in all.
-        uneven: their numbers of operations differ by up to a fifth."""
+        uneven: their numbers of operations differ by up to a fifth, and each goes on in its file where its last run ended."""
         begin_ns, end_ns = self._skewed(len(who), round(seconds * S))
         counts = np.full(len(who), count)
-        if uneven and count >= 10:
-            counts += self.rng.integers(-count // 10, count // 10 + 1, len(who))
+        if uneven:
+            counts += self.rng.integers(-(count // 10), count // 10 + 1, len(who))
+            more["run_step"] = counts * more["size"]
         self._metadata("open", who, file, begin_ns - OPEN_NS, begin_ns, handle=FIRST_HANDLE)
         busy = float(self.rng.uniform(0.3, 0.95))
         self._add(Burst(op, self._phase, who, file, begin_ns, end_ns, count=counts, handle=FIRST_HANDLE, busy=busy, **more))
