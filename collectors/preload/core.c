@@ -120,21 +120,22 @@ static void limits_set(void)
     tp_limits_set(&wiped.limits, atomic_load_explicit(&ticks_per_s, memory_order_relaxed), window_ns);
 }
 
-/* Measures the clock's rate since the library was loaded, and sets the limits by it. Usually it was loaded long ago; else wait until
- * the rate is known to 0.2 %, but not for long where the system is slow to tell the time. Threads that measure at once agree on one. */
+/* Measures the clock's rate since the library was loaded. Usually that is long ago; else wait until the rate is known to 0.2 %, but
+ * not for long where the system is slow to tell the time. Threads that measure at once agree on one. */
 static void measure_clock(void)
 {
-    enum { EXACT = 500, WAIT_NS = 1000000 };
+    enum { EXACT = 500, LEAST_NS = 20000, MOST_NS = 1000000 };
     uint64_t rate = 1000000000, none = 0;
     if (clock_kind != TP_CLOCK_MONOTONIC) {
         struct instant now;
-        do
+        uint64_t ns;
+        do {
             now = instant_now();
-        while (now.ns - loaded.ns < EXACT * (now.width + loaded.width) && now.ns - loaded.ns < WAIT_NS);
-        rate = (uint64_t)((double)(now.ticks - loaded.ticks) / (double)(now.ns - loaded.ns) * 1e9);
+            ns = now.ns - loaded.ns;
+        } while (ns < LEAST_NS || (ns < MOST_NS && ns < EXACT * (now.width + loaded.width)));
+        rate = (uint64_t)((double)(now.ticks - loaded.ticks) / (double)ns * 1e9);
     }
     atomic_compare_exchange_strong(&ticks_per_s, &none, rate ? rate : 1);
-    limits_set();
 }
 
 /* Room for [offset, offset + length) in the file, unless that would leave others too little of the file system: MPI libraries live
@@ -181,6 +182,7 @@ static struct image *image_make(void)
     im->names_ready = TP_NAMES_STEP;
     if (!ticks_per_s)
         measure_clock();
+    limits_set(); /* also where another thread has measured, and may not have come so far */
     tp_header_init(im->header, &facts->identity, &wiped.limits, TP_NAMES_STEP);
     return im;
 no_room:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import struct
 import subprocess
+from pathlib import Path
+
+import pytest
 
 from tests.e2e.site import Site, compiled
 
@@ -40,3 +45,20 @@ def test_each_kind_of_operation_has_its_own_times(site: Site) -> None:
     profile = site.profile(job)
     for kind in ("read", "write", "metadata"):
         assert sum(profile["latency"][kind]["counts"]) == profile[f"{kind}_ops"] > 0, kind
+
+
+def test_bounds_in_the_ring_are_those_of_the_clock(tmp_path: Path, build_dir: Path) -> None:
+    """Two processes' anchors tell the clock's rate far better than one could measure it at its start."""
+    rings = tmp_path / "rings"
+    rings.mkdir()
+    watch = {"LD_PRELOAD": str(build_dir / "libbellrock.so"), "BELLROCK_RINGS": str(rings), "BELLROCK_WATCH": str(tmp_path)}
+    for seconds in ("0", "1"):
+        subprocess.run(["sh", "-c", f"sleep {seconds}; exec cat {__file__} > {tmp_path}/copy"], env={**os.environ, **watch}, check=True)
+    headers = [path.read_bytes()[:4096] for path in rings.glob("*/*.ring")]
+    anchors = sorted(struct.unpack_from("=QQ", header, 40) for header in headers)
+    (ticks, ns), (last_ticks, last_ns) = anchors[0], anchors[-1]
+    assert last_ns - ns > 9 * 10**8
+    per_ns = (last_ticks - ticks) / (last_ns - ns)
+    for header in headers:
+        bounds = struct.unpack_from("=7Q", header, 104)
+        assert bounds == pytest.approx([per_ns * 10**power for power in range(4, 11)], rel=0.005)
