@@ -1,18 +1,7 @@
 //! bellrock-agent: Bellrock's daemon on every node. See docs/agent.md.
 
-mod agent;
-mod clock;
-mod config;
-mod counters;
-mod event;
-mod log;
-mod ship;
-mod sources;
-mod sys;
-#[cfg(test)]
-mod testing;
-
-use config::Config;
+use bellrock_agent::config::Config;
+use bellrock_agent::{agent, log, sys};
 use lexopt::prelude::*;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,0 +1,14 @@
+//! What bellrock-agent is made of. See docs/agent.md. A library only so that other programs of this project can reach its
+//! readers (fuzz/); nobody else is promised anything.
+
+pub mod agent;
+mod clock;
+pub mod config;
+mod counters;
+mod event;
+pub mod log;
+mod ship;
+mod sources;
+pub mod sys;
+#[cfg(test)]
+mod testing;
