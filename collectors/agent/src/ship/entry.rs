@@ -9,6 +9,8 @@ const MAGIC: u32 = 0x3145_5242; // "BRE1"
 /// Bounds of what an entry holds, and of what one on disk may claim to hold.
 pub const CURSORS_BYTES_MAX: u32 = 256 << 20;
 pub const PAYLOAD_BYTES_MAX: u32 = 16 << 20;
+/// Entries' and events' numbers lie below: none may be so high that counting on would wrap.
+pub const NUMBER_END: u64 = 1 << 62;
 
 /// Begins a segment: its cursors are all there are, after the boot id and the kernel's.
 pub const SNAPSHOT: u32 = 1;
@@ -71,8 +73,7 @@ impl Header {
             payload_bytes: u32_at(32),
         };
         let known = u32_at(0) == MAGIC && (header.kind == SNAPSHOT || header.kind == DATA);
-        // Numbers that leave room to count on.
-        let sane = header.number < 1 << 62 && header.first_seq < 1 << 62;
+        let sane = header.number < NUMBER_END && header.first_seq < NUMBER_END;
         (known && header.is_bounded() && sane).then_some((header, u32_at(36)))
     }
 }
@@ -96,9 +97,25 @@ pub fn write(header: &Header, cursors: &[u8], payload: &[u8]) -> io::Result<Vec<
     Ok(out)
 }
 
+/// A segment's bytes.
+pub trait ReadAt {
+    fn read_exact_at(&self, out: &mut [u8], at: u64) -> io::Result<()>;
+}
+
+impl ReadAt for File {
+    fn read_exact_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self, out, at)
+    }
+}
+
 /// Reads the entry at `at` of a segment of `end` bytes. `Ok(None)`: there is no whole, undamaged entry.
 /// `body` receives cursors and payload.
-pub fn read(file: &File, at: u64, end: u64, body: &mut Vec<u8>) -> io::Result<Option<Header>> {
+pub fn read(
+    file: &impl ReadAt,
+    at: u64,
+    end: u64,
+    body: &mut Vec<u8>,
+) -> io::Result<Option<Header>> {
     let mut head = [0; HEADER_BYTES];
     if end.saturating_sub(at) < HEADER_BYTES as u64 {
         return Ok(None);
@@ -123,7 +140,7 @@ pub fn read(file: &File, at: u64, end: u64, body: &mut Vec<u8>) -> io::Result<Op
 }
 
 /// Reads only the header at `at`: for entries that are passed over.
-pub fn peek(file: &File, at: u64, end: u64) -> io::Result<Option<Header>> {
+pub fn peek(file: &impl ReadAt, at: u64, end: u64) -> io::Result<Option<Header>> {
     let mut head = [0; HEADER_BYTES];
     if end.saturating_sub(at) < HEADER_BYTES as u64 {
         return Ok(None);

@@ -1,14 +1,11 @@
 //! The lumberjack v2 client: sends the spool's windows, a few at a time, and takes acknowledgements.
-//!
-//! An acknowledgement is `2 A number`, the number of events of the oldest open window that are safe: 0 only says "I am
-//! alive", less than the window's count is progress, its count ends it. What a peer says is never trusted further than that.
 
+use super::acks::{Acks, Open, Windows};
 use super::reader::{Position, Reader};
 use super::shared::Shared;
 use crate::config::Server;
 use crate::counters::Counters;
 use crate::{info, sys, warn};
-use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -16,8 +13,6 @@ use std::time::{Duration, Instant};
 
 /// Windows sent ahead of their acknowledgement.
 const OPEN_WINDOWS_MAX: usize = 4;
-/// Acknowledgements that end no window, for each open one; a peer that sends more is not serious.
-const IDLE_ACKS_MAX: u32 = 100_000;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a read waits before it looks for new windows.
 const READ_TIMEOUT: Duration = Duration::from_millis(50);
@@ -36,13 +31,6 @@ pub struct Settings {
 trait Stream: Read + Write {}
 impl<S: Read + Write> Stream for S {}
 
-struct Open {
-    events: u32,
-    acked: u32,
-    number: u64,
-    after: Position,
-}
-
 pub struct Shipper {
     settings: Settings,
     shared: Arc<Shared>,
@@ -52,10 +40,6 @@ pub struct Shipper {
     safe: Position,
     body: Vec<u8>,
     random: u64,
-}
-
-fn protocol_error(text: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 impl Shipper {
@@ -153,9 +137,8 @@ impl Shipper {
     /// `Ok`: asked to stop, and all is acknowledged.
     fn session(&mut self, mut stream: Box<dyn Stream>) -> io::Result<()> {
         self.reader.seek(self.safe);
-        let mut open: VecDeque<Open> = VecDeque::new();
+        let mut open = Windows::default();
         let mut acks = Acks::new();
-        let mut idle_acks = 0;
         let mut heard = Instant::now();
         loop {
             // Looked at first: what was appended before the stop is then seen below.
@@ -169,9 +152,8 @@ impl Shipper {
                     heard = Instant::now();
                 }
                 self.counters.sent.add(window.events as u64);
-                open.push_back(Open {
+                open.push(Open {
                     events: window.events,
-                    acked: 0,
                     number: window.number,
                     after: window.after,
                 });
@@ -205,83 +187,13 @@ impl Shipper {
                 Err(e) => return Err(e),
             }
             while let Some(number) = acks.next()? {
-                let Some(first) = open.front_mut() else {
-                    return Err(protocol_error(format!(
-                        "acknowledged {number} with no window open"
-                    )));
-                };
-                if number > first.events || (number < first.acked && number != 0) {
-                    let of = first.events;
-                    return Err(protocol_error(format!(
-                        "acknowledged {number} of {of} events"
-                    )));
+                if let Some(done) = open.acknowledge(number)? {
+                    self.counters.acknowledged.add(done.events as u64);
+                    self.safe = done.after;
+                    self.shared.acknowledge(done.number);
                 }
-                if number < first.events {
-                    first.acked = first.acked.max(number);
-                    idle_acks += 1;
-                    if idle_acks > IDLE_ACKS_MAX {
-                        return Err(protocol_error(
-                            "too many acknowledgements for one window".into(),
-                        ));
-                    }
-                    continue;
-                }
-                idle_acks = 0;
-                self.counters.acknowledged.add(first.events as u64);
-                self.safe = first.after;
-                self.shared.acknowledge(first.number);
-                open.pop_front();
             }
         }
-    }
-}
-
-/// Acknowledgements as they come off the wire.
-struct Acks {
-    buffer: [u8; 384],
-    filled: usize,
-}
-
-impl Acks {
-    fn new() -> Acks {
-        Acks {
-            buffer: [0; 384],
-            filled: 0,
-        }
-    }
-
-    fn fill(&mut self, stream: &mut impl Read) -> io::Result<()> {
-        let got = stream.read(&mut self.buffer[self.filled..])?;
-        if got == 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "the connection was closed",
-            ));
-        }
-        self.filled += got;
-        Ok(())
-    }
-
-    /// The next whole acknowledgement.
-    fn next(&mut self) -> io::Result<Option<u32>> {
-        if self.filled < 6 {
-            return Ok(None);
-        }
-        if &self.buffer[..2] != b"2A" {
-            return Err(protocol_error(format!(
-                "expected an acknowledgement, got bytes {:02x?}",
-                &self.buffer[..2]
-            )));
-        }
-        let number = u32::from_be_bytes([
-            self.buffer[2],
-            self.buffer[3],
-            self.buffer[4],
-            self.buffer[5],
-        ]);
-        self.buffer.copy_within(6..self.filled, 0);
-        self.filled -= 6;
-        Ok(Some(number))
     }
 }
 

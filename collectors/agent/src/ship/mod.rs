@@ -1,8 +1,10 @@
 //! From events to the server: batches, the spool on disk, the lumberjack client.
 
+pub mod acks;
 pub mod batch;
 pub mod entry;
 pub mod lumberjack;
 pub mod reader;
+pub mod recovery;
 pub mod shared;
 pub mod spool;

@@ -1,6 +1,6 @@
 //! Reads the spool's windows in order, for the shipper.
 
-use super::entry;
+use super::entry::{self, ReadAt};
 use super::shared::{segment_path, Segment, Shared};
 use crate::counters::Counters;
 use crate::warn;
@@ -24,10 +24,31 @@ pub struct Sendable {
     pub after: Position,
 }
 
+/// Where the segments' bytes are.
+pub trait Segments {
+    type Bytes: ReadAt;
+    /// `None`: somebody removed it.
+    fn open(&self, path: &Path, id: u64) -> io::Result<Option<Self::Bytes>>;
+}
+
+pub struct OnDisk;
+
+impl Segments for OnDisk {
+    type Bytes = File;
+    fn open(&self, path: &Path, _: u64) -> io::Result<Option<File>> {
+        match File::open(path) {
+            Ok(file) => Ok(Some(file)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+}
+
 /// Reads windows in order. Owned by the shipper.
-pub struct Reader {
+pub struct Reader<S: Segments = OnDisk> {
     shared: Arc<Shared>,
-    open: Option<(u64, File)>,
+    segments: S,
+    open: Option<(u64, S::Bytes)>,
     at: Position,
     /// The last entry that was read or passed over.
     pub passed: u64,
@@ -39,9 +60,16 @@ pub struct Reader {
 
 impl Reader {
     pub fn new(shared: Arc<Shared>) -> Reader {
+        Reader::of(OnDisk, shared)
+    }
+}
+
+impl<S: Segments> Reader<S> {
+    pub fn of(segments: S, shared: Arc<Shared>) -> Reader<S> {
         let delivered = shared.lock().acked;
         Reader {
             shared,
+            segments,
             open: None,
             at: Position::default(),
             passed: 0,
@@ -89,16 +117,13 @@ impl Reader {
         Some((next.clone(), state.acked))
     }
 
-    /// The segment's file; `None`: somebody removed it.
-    fn file(&mut self, path: &Path, id: u64) -> io::Result<Option<&File>> {
+    /// The segment's bytes; `None`: somebody removed it.
+    fn bytes(&mut self, id: u64) -> io::Result<Option<&S::Bytes>> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != id) {
-            self.open = match File::open(path) {
-                Ok(file) => Some((id, file)),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-                Err(e) => return Err(e),
-            };
+            let path = segment_path(&self.shared.dir, id);
+            self.open = self.segments.open(&path, id)?.map(|bytes| (id, bytes));
         }
-        Ok(self.open.as_ref().map(|(_, file)| file))
+        Ok(self.open.as_ref().map(|(_, bytes)| bytes))
     }
 
     /// The next window that has not been acknowledged; its bytes go into `body` from the offset that is answered.
@@ -108,9 +133,8 @@ impl Reader {
         counters: &Counters,
     ) -> io::Result<Option<(Sendable, usize)>> {
         while let Some((segment, acked)) = self.segment() {
-            let path = segment_path(&self.shared.dir, segment.id);
             let at = self.at.offset;
-            let header = match self.file(&path, segment.id)? {
+            let header = match self.bytes(segment.id)? {
                 Some(file) => match entry::peek(file, at, segment.bytes)? {
                     Some(header) if header.events == 0 || header.number <= acked => {
                         self.count_lost(&header, counters);
@@ -127,9 +151,8 @@ impl Reader {
                 counters.torn_entries.add(1);
                 warn!(
                     "damaged segment",
-                    "{}: damaged at byte {}; what follows in it is lost; check the disk",
-                    path.display(),
-                    self.at.offset
+                    "{}: damaged at byte {at}; what follows in it is lost; check the disk",
+                    segment_path(&self.shared.dir, segment.id).display()
                 );
                 self.at.offset = segment.bytes;
                 self.passed = self.passed.max(segment.last_number);

@@ -6,6 +6,7 @@
 
 use super::batch::Window;
 use super::entry::{self, Header, DATA, SNAPSHOT};
+use super::recovery::{read_segment, Recovered};
 use super::shared::{segment_path, Segment, Shared};
 use crate::counters::Counters;
 use crate::{sys, warn};
@@ -15,9 +16,6 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Boot id and the kernel's boot, before the cursors of a segment's first entry.
-const IDENTITY_BYTES: usize = 16;
 
 pub struct Spool {
     shared: Arc<Shared>,
@@ -43,14 +41,6 @@ pub enum AppendError {
     /// The bound is reached; room comes with acknowledgements.
     Full,
     Io(io::Error),
-}
-
-/// What the last entry of a scan said.
-struct Recovered {
-    boot: u64,
-    kernel_boot: u64,
-    next_seq: u64,
-    next_number: u64,
 }
 
 impl Spool {
@@ -83,6 +73,7 @@ impl Spool {
         let acked = fs::read_to_string(dir.join("acked"))
             .ok()
             .and_then(|t| t.trim().parse().ok())
+            .filter(|&acked| acked < entry::NUMBER_END)
             .unwrap_or(0);
         let kernel_boot = kernel_boot();
         let next_number = recovered
@@ -295,41 +286,12 @@ fn scan(
 ) -> io::Result<Option<Segment>> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     let length = file.metadata()?.len();
-    let mut body = Vec::new();
-    let mut at = 0;
-    let mut last_number = 0;
-    while let Some(header) = entry::read(&file, at, length, &mut body)? {
-        let cursors = &body[..header.cursors_bytes as usize];
-        let next = (header.first_seq + header.events as u64, header.number + 1);
-        match (header.kind, at) {
-            (SNAPSHOT, 0) if cursors.len() >= IDENTITY_BYTES => {
-                let u64_at = |at: usize| {
-                    u64::from_le_bytes(cursors[at..at + 8].try_into().unwrap_or_default())
-                };
-                *recovered = Some(Recovered {
-                    boot: u64_at(0),
-                    kernel_boot: u64_at(8),
-                    next_seq: next.0,
-                    next_number: next.1,
-                });
-                restore(true, &cursors[IDENTITY_BYTES..]);
-            }
-            (DATA, 1..) => {
-                if let Some(r) = recovered {
-                    (r.next_seq, r.next_number) = next;
-                }
-                restore(false, cursors);
-            }
-            _ => break,
-        }
-        last_number = header.number;
-        at += header.total_bytes();
-    }
+    let (at, last_number) = read_segment(&file, length, recovered, restore)?;
     if at < length {
         counters.torn_entries.add(1);
         warn!(
             "torn spool entry",
-            "{}: a torn entry at byte {at} of {length} is cut off; what it held is read from the rings again, or lost if they are gone",
+            "{}: a torn or misplaced entry at byte {at} of {length} is cut off; what it held is read from the rings again, or lost if they are gone",
             path.display()
         );
         file.set_len(at)?;

@@ -201,6 +201,25 @@ fn a_segment_torn_at_its_birth_falls_back_on_the_one_before() {
     }
 }
 
+/// Numbers must never go back: the server would take what comes under one that it knows for resent, and drop it.
+#[test]
+fn what_stands_twice_counts_once() {
+    let mut f = Fixture::new("twice", MAX, 1 << 20);
+    f.append(2).unwrap();
+    let once = fs::read(segment_path(&f.dir, 1)).unwrap();
+    f.append(3).unwrap();
+    let twice = fs::read(segment_path(&f.dir, 1)).unwrap();
+    let seq = f.spool.next_seq();
+    // A copy of the segment, and of its last entry.
+    fs::write(segment_path(&f.dir, 2), &once).unwrap();
+    let last = [&twice[..], &twice[once.len()..]].concat();
+    fs::write(segment_path(&f.dir, 1), last).unwrap();
+    let f = f.again();
+    assert_eq!((f.spool.next_seq(), f.cursor), (seq, 2));
+    assert_eq!((f.unsent().len(), f.counters.torn_entries.get()), (2, 2));
+    assert_eq!(f.segments(), [1]);
+}
+
 #[test]
 fn a_lost_acknowledgement_file_means_that_all_is_sent_again() {
     let mut f = Fixture::new("acked", MAX, 1 << 20);
