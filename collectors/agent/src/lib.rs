@@ -6,9 +6,11 @@ mod clock;
 pub mod config;
 mod counters;
 mod event;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 pub mod log;
 mod ship;
 mod sources;
 pub mod sys;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzz"))]
 mod testing;

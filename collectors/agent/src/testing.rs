@@ -1,4 +1,5 @@
 //! What tests share: a seeded random source, directories, ring files written as a program would.
+#![cfg_attr(not(test), allow(dead_code))] // the fuzz targets need a part of it
 
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::cell::Cell;
@@ -41,6 +42,20 @@ pub fn temp_dir(name: &str) -> PathBuf {
     let _ = fs::remove_dir_all(&dir);
     fs::create_dir_all(&dir).unwrap();
     dir
+}
+
+/// A new, empty directory in memory where there is such: for tests that write much.
+pub fn memory_dir(name: &str) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let dir = PathBuf::from(format!(
+        "/dev/shm/bellrock-test-{name}-{}-{number}",
+        std::process::id()
+    ));
+    match fs::create_dir(&dir) {
+        Ok(()) => dir,
+        Err(_) => temp_dir(name),
+    }
 }
 
 /// The user that owns what the tests make.

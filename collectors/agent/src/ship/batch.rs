@@ -131,7 +131,7 @@ impl Batch {
 }
 
 /// Takes a window apart, as a server would: its events.
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzz"))]
 pub fn open_window(payload: &[u8]) -> Vec<serde_json::Value> {
     use std::io::Read;
     let u32_at = |b: &[u8], at: usize| u32::from_be_bytes(b[at..at + 4].try_into().unwrap());

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
-pub(super) struct Segment {
+pub(crate) struct Segment {
     pub id: u64,
     pub bytes: u64,
     pub last_number: u64,
@@ -43,7 +43,7 @@ pub(super) fn segment_path(dir: &Path, id: u64) -> PathBuf {
 }
 
 impl Shared {
-    pub(super) fn new(dir: &Path, segments: VecDeque<Segment>, acked: u64) -> Shared {
+    pub(crate) fn new(dir: &Path, segments: VecDeque<Segment>, acked: u64) -> Shared {
         let state = State {
             segments,
             acked,

@@ -2,7 +2,7 @@
 
 mod jobs;
 mod own_file;
-mod preload;
+pub(crate) mod preload;
 mod user_dirs;
 
 pub use user_dirs::prepare_base;

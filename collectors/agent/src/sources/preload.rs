@@ -3,14 +3,14 @@
 //! A ring counts only if the user whose directory it lies in owns it. It is read with pread, so that cutting it short
 //! harms nobody; of it only each segment's `tail` is written. When its process has ended, it is read to the end and removed.
 
-mod cursor;
+pub(crate) mod cursor;
 mod file;
 mod io_uring;
-mod life;
+pub(crate) mod life;
 mod listing;
-mod paths;
+pub(crate) mod paths;
 pub(super) mod process;
-pub(super) mod ring;
+pub(crate) mod ring;
 mod turns;
 mod user;
 
@@ -37,6 +37,9 @@ const LIVENESS_EVERY: Duration = Duration::from_millis(500);
 const LAST_LOOK_MAX: Duration = Duration::from_secs(10);
 /// Ring files that are kept open between passes.
 const OPEN_FILES_MAX: usize = 512;
+
+/// Of its cursors in the spool. 1, 3: they had another form.
+pub(crate) const TAG: u8 = 5;
 
 pub struct Preload {
     dirs: UserDirs,
@@ -114,7 +117,7 @@ fn is_due(last: &mut Option<Instant>, every: Duration) -> bool {
 
 impl Source for Preload {
     fn tag(&self) -> u8 {
-        5 // 1, 3: cursors of another form
+        TAG
     }
 
     fn begin(&mut self, pass: &mut Pass) {
