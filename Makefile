@@ -33,7 +33,11 @@ AGENT_SOURCES := $(TRACEPACK_SOURCES) $(call rust_files,collectors/agent)
 PRELOAD_SOURCES := $(shell find collectors/preload -type f \( -name '*.[chS]' -o -name '*.map' -o -name Makefile \) 2>/dev/null)
 FRONTEND_SOURCES := $(shell find $(FRONTEND) \( -name node_modules -o -name dist \) -prune -o -type f -print 2>/dev/null)
 
-.PHONY: help demo test build lint lock bench clean system anew
+# Of `make fuzz`, in seconds.
+TIME := 60
+FUZZ_TARGETS := frame ring spool
+
+.PHONY: help demo test fuzz build lint lock bench clean system anew
 
 help:
 	@echo 'make demo               build everything, run real programs under watch, serve the pages'
@@ -41,6 +45,7 @@ help:
 	@echo 'make build              build everything that demo and test need'
 	@echo 'make lint               check style and common mistakes, Python, Rust, C and TypeScript'
 	@echo 'make bench [ONLY=name]  measure; writes bench/*.json and the tables in docs/performance.md'
+	@echo 'make fuzz TARGET=name [TIME=60]  search for inputs that break a reader: $(FUZZ_TARGETS)'
 	@echo 'make lock               resolve the Python requirements anew'
 	@echo 'make clean              remove everything that was built or installed here'
 
@@ -55,6 +60,9 @@ lint: build $(STAMP)/python-dev
 
 bench: build $(STAMP)/python-dev
 	@python -m tests.bench $(ONLY)
+
+fuzz: $(STAMP)/rust
+	@scripts/fuzz.sh '$(TARGET)' '$(TIME)' $(FUZZ_TARGETS)
 
 lock: | system
 	@scripts/lock.sh $(ARGS)

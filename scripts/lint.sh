@@ -8,6 +8,7 @@ bad=0
 step() { scripts/step.sh "$@" || bad=1; }
 step lint-python 'Python: ruff' ruff check .
 step lint-format 'Rust: rustfmt' cargo fmt --all --check
+step lint-format-fuzz 'Rust: rustfmt, fuzz/' cargo fmt --manifest-path fuzz/Cargo.toml --check
 step lint-rust 'Rust: clippy' cargo clippy --workspace --all-targets --locked -- -D warnings
 step lint-c 'C: warnings' make -C collectors/preload lint
 step lint-frontend 'Pages: eslint' npm --prefix webapp/frontend run lint
