@@ -37,7 +37,10 @@ FRONTEND_SOURCES := $(shell find $(FRONTEND) \( -name node_modules -o -name dist
 TIME := 60
 FUZZ_TARGETS := frame ring spool
 
-.PHONY: help demo test fuzz build lint lock bench clean system anew
+# Of `make soak`.
+KILLS := 30
+
+.PHONY: help demo test soak fuzz build lint lock bench clean system anew
 
 help:
 	@echo 'make demo               build everything, run real programs under watch, serve the pages'
@@ -45,6 +48,7 @@ help:
 	@echo 'make build              build everything that demo and test need'
 	@echo 'make lint               check style and common mistakes, Python, Rust, C and TypeScript'
 	@echo 'make bench [ONLY=name]  measure; writes bench/*.json and the tables in docs/performance.md'
+	@echo 'make soak [KILLS=30]    kill agent, server and programs at random moments; every sum must stay exact'
 	@echo 'make fuzz TARGET=name [TIME=60]  search for inputs that break a reader: $(FUZZ_TARGETS)'
 	@echo 'make lock               resolve the Python requirements anew'
 	@echo 'make clean              remove everything that was built or installed here'
@@ -60,6 +64,9 @@ lint: build $(STAMP)/python-dev
 
 bench: build $(STAMP)/python-dev
 	@python -m tests.bench $(ONLY)
+
+soak: build $(STAMP)/python-dev
+	@BELLROCK_KILLS=$(KILLS) python -m pytest -q -s --timeout=0 tests/e2e/test_kills.py $(ARGS)
 
 fuzz: $(STAMP)/rust
 	@scripts/fuzz.sh '$(TARGET)' '$(TIME)' $(FUZZ_TARGETS)

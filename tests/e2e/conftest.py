@@ -17,6 +17,5 @@ def site(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int],
     site = Site(tmp_path_factory.mktemp("site"), rings, free_port)
     site.start()
     yield site
-    if site.server.poll() is None:
-        site.stop()
+    site.close()
     shutil.rmtree(rings)

@@ -53,6 +53,12 @@ class Site:
         self.rings = rings
         self.server: subprocess.Popen | None = None
         self._jobs = 0
+        self._launched: list[subprocess.Popen] = []
+
+    def put_state(self, state: Path) -> None:
+        """Has the state elsewhere, such as on a disk that can fill. Call it before `start`."""
+        self.state = state
+        self.env["BELLROCK_STATE"] = str(state)
 
     # --- server and agent
     def start(self) -> None:
@@ -67,6 +73,15 @@ class Site:
             return self.get("/healthz") is not None
         except OSError:
             return False
+
+    def close(self) -> None:
+        """Ends all that a test may have left."""
+        for launched in self._launched:
+            if launched.poll() is None:
+                os.killpg(launched.pid, signal.SIGKILL)
+                launched.wait()
+        if self.server is not None and self.server.poll() is None:
+            self.stop()
 
     def stop(self) -> int:
         self.server.terminate()
@@ -98,7 +113,9 @@ class Site:
         """`bellrock run` in the background, in a process group of its own."""
         prefix = [*BELLROCK, "run", "--quiet", "--name", job, "--watch", str(watch or self.data), "--"]
         env = {**self.env, **options.pop("env", {})}
-        return subprocess.Popen([*prefix, *map(str, argv)], env=env, start_new_session=True, cwd=options.pop("cwd", ROOT), **options)
+        launched = subprocess.Popen([*prefix, *map(str, argv)], env=env, start_new_session=True, cwd=options.pop("cwd", ROOT), **options)
+        self._launched.append(launched)
+        return launched
 
     def run(self, argv: list[str | Path], job: str | None = None, code: int = 0, **options: Any) -> str:
         """Runs a program to its end and answers its job once all its records are stored."""

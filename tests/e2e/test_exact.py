@@ -6,18 +6,16 @@ import json
 import os
 import random
 import signal
-import struct
-import subprocess
 import sys
 import time
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.e2e.site import PROGRAMS, Site, compiled, wait_for
+from tests.e2e.hammer import Hammer
+from tests.e2e.site import PROGRAMS, Site, compiled
 
 COUNTS = ("read_ops", "read_bytes", "write_ops", "write_bytes", "metadata_ops", "errors")
 
@@ -104,99 +102,47 @@ def hammer(site: Site) -> Path:
     return compiled("hammer", site.folder)
 
 
-def truth_of(path: Path, processes: int, threads: int) -> dict[tuple[int, int], tuple[int, int, int, int]]:
-    """{(process, thread): (started, done, written bytes, read bytes)}."""
-    rows = list(struct.iter_unpack("4Q", path.read_bytes()))
-    assert len(rows) == processes * threads
-    return {(p, t): rows[p * threads + t] for p in range(processes) for t in range(threads)}
-
-
-def assert_exact(site: Site, job: str, data: Path, truth: dict[tuple[int, int], tuple[int, int, int, int]], killed: bool = False) -> None:
-    """Each thread's file against its truth. A killed program may have done one operation more than it wrote down."""
-    files = {row["file"]: row for row in site.rows(job, "files")}
-    for (process, thread), (started, done, written, read_back) in truth.items():
-        row = files.get(str(data / f"f.{process}.{thread}"), defaultdict(int))
-        operations = row["read_ops"] + row["write_ops"]
-        slack = 3000 if killed else 0
-        assert done <= operations <= started, (process, thread, done, operations, started)
-        assert written <= row["write_bytes"] <= written + slack
-        assert read_back <= row["read_bytes"] <= read_back + slack
-    if not killed:
-        assert all(started == done for started, done, *_ in truth.values())
-        profile = site.profile(job)
-        assert profile["read_ops"] + profile["write_ops"] == sum(row[1] for row in truth.values())
-        assert profile["write_bytes"] == sum(row[2] for row in truth.values())
-        assert profile["read_bytes"] == sum(row[3] for row in truth.values())
-        assert profile["metadata_ops"] == 2 * len(truth)
-        assert profile["files"] == len(truth)
-        assert profile["processes"] == len({process for process, _ in truth})
-
-
-def start_hammer(site: Site, hammer: Path, processes: int, threads: int, operations: int, pause_us: int, *more: str) -> tuple:
-    """(job, its data folder, the file of its truth, the running program)."""
-    job = site.new_job()
-    data, truth = site.data / job, site.folder / f"{job}.truth"
-    data.mkdir()
-    process = site.launch([hammer, data, truth, processes, threads, operations, pause_us, *more], job, watch=data)
-    return job, data, truth, process
-
-
-def wait_busy(truth: Path, processes: int, threads: int) -> None:
-    def busy() -> bool:
-        return truth.exists() and truth.stat().st_size > 0 and all(row[1] > 300 for row in truth_of(truth, processes, threads).values())
-
-    wait_for(busy, "the program to be busy")
-
-
 @pytest.mark.parametrize(
     ("processes", "threads", "operations", "more"),
     [(32, 1, 3000, ()), (4, 8, 3000, ()), (2, 2, 60000, ("random",)), (1, 64, 200, ())],
     ids=["32 processes", "threads", "random, rings overflow", "64 threads"],
 )
 def test_many_processes_and_threads(site: Site, hammer: Path, processes: int, threads: int, operations: int, more: tuple[str, ...]) -> None:
-    job, data, truth, process = start_hammer(site, hammer, processes, threads, operations, 0, *more)
-    assert process.wait(timeout=120) == 0
-    site.settle(job)
-    assert_exact(site, job, data, truth_of(truth, processes, threads))
+    job = Hammer(site, hammer, processes, threads, operations, 0, *more)
+    assert job.wait(seconds=120) == 0
+    job.assert_exact()
 
 
 def test_program_killed(site: Site, hammer: Path) -> None:
-    job, data, truth, process = start_hammer(site, hammer, 4, 2, 0, 50)
-    wait_busy(truth, 4, 2)
-    # Not `bellrock run` itself: its child and its child's children.
-    children = subprocess.run(["pgrep", "-f", str(hammer)], capture_output=True, text=True).stdout.split()
-    for pid in map(int, children):
-        if pid != process.pid:
-            os.kill(pid, signal.SIGKILL)
-    assert process.wait(timeout=30) == 128 + signal.SIGKILL
-    site.settle(job)
-    assert_exact(site, job, data, truth_of(truth, 4, 2), killed=True)
+    job = Hammer(site, hammer, 4, 2, 0, 50)
+    job.wait_busy()
+    job.kill()
+    assert job.wait() == 128 + signal.SIGKILL
+    job.assert_exact()
 
 
 def test_agent_killed_again_and_again(site: Site, hammer: Path) -> None:
-    job, data, truth, process = start_hammer(site, hammer, 3, 2, 8000, 1000)
+    job = Hammer(site, hammer, 3, 2, 8000, 1000)
     chance = random.Random(5)
     kills = 0
-    while process.poll() is None and kills < 4:  # the server waits longer after each before it starts another
+    while job.runs and kills < 4:  # the server waits longer after each before it starts another
         time.sleep(chance.uniform(0.1, 1.2))  # at no moment in particular
         site.kill_agent()
         kills += 1
-    assert process.wait() == 0 and kills >= 3
-    site.settle(job)
-    assert_exact(site, job, data, truth_of(truth, 3, 2))
+    assert job.wait() == 0 and kills >= 3
+    job.assert_exact()
 
 
 def test_server_killed_and_away(site: Site, hammer: Path) -> None:
-    job, data, truth, process = start_hammer(site, hammer, 3, 2, 3000, 1000)
-    wait_busy(truth, 3, 2)
+    job = Hammer(site, hammer, 3, 2, 3000, 1000)
+    job.wait_busy()
     site.kill_server()
     site.start()
     site.kill_server()
-    assert process.wait(timeout=60) == 0  # it ends while nobody is there
+    assert job.wait() == 0  # it ends while nobody is there
     time.sleep(float(os.environ.get("BELLROCK_TEST_AWAY_S", "60")))  # the server is away for a minute
     site.start()
-    site.settle(job)
-    assert_exact(site, job, data, truth_of(truth, 3, 2))
+    job.assert_exact()
     status = site.get("/api/v1/status")
     assert status["dead_letters"] == 0
 
