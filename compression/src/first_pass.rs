@@ -208,11 +208,8 @@ impl Segment {
         let index = slot_of(o.op, o.handle);
         let slot = self.slot(index);
         // An empty slot's run belongs to no stream: its operation is none.
-        if slot.run.same_stream(o)
-            && slot.run.continues(o)
-            && o.end.wrapping_sub(slot.run.start) <= limits.window.load(Ordering::Relaxed)
-            && !limits.is_slow(o)
-        {
+        let window = limits.window.load(Ordering::Relaxed);
+        if slot.run.takes(o, window) && !limits.is_slow(o) {
             Self::change(slot, |run| run.extend(o));
             return Outcome::Recorded;
         }
@@ -225,10 +222,7 @@ impl Segment {
     fn record_otherwise(&self, index: usize, o: &Operation, limits: &Limits) -> Outcome {
         let slot = self.slot(index);
         let window = limits.window.load(Ordering::Relaxed);
-        if slot.run.same_stream(o)
-            && slot.run.continues(o)
-            && o.end.wrapping_sub(slot.run.start) <= window
-        {
+        if slot.run.takes(o, window) {
             Self::change_counting(slot, o, limits, |run| run.extend(o));
             return Outcome::Recorded;
         }

@@ -49,6 +49,8 @@ pub const FLAG_PARTLY_SEEN: u16 = 4;
 pub const FLAG_OFFSET_UNSURE: u16 = 8;
 /// A directory, not a file.
 pub const FLAG_DIRECTORY: u16 = 32;
+/// Times are known to the second only.
+pub const FLAG_SECONDS: u16 = 64;
 /// Part of a run of which an earlier part was shipped while it was still open.
 pub const FLAG_PIECE: u16 = 16;
 
@@ -207,6 +209,15 @@ impl Run {
         self.size == o.size
             && self.flags == o.flags as u16
             && (self.count == 1 || o.offset == self.next_offset())
+    }
+
+    /// The merge decision: whether `o` goes into this open run. `window`: how long a run may last, in the unit of the times.
+    #[inline(always)]
+    pub fn takes(&self, o: &Operation, window: u64) -> bool {
+        self.same_stream(o)
+            && self.continues(o)
+            // An operation before the run's start is as far off as one can be.
+            && o.end.wrapping_sub(self.start) <= window
     }
 
     /// Adds the times of `o`.
