@@ -180,17 +180,18 @@ impl Agent {
             if !self.batch.has_room() && !self.commit() {
                 return None;
             }
-            self.sample();
+            self.sample(last);
         }
         self.commit().then_some(pass)
     }
 
-    fn sample(&mut self) {
+    fn sample(&mut self, last: bool) {
         self.sampled = Some(Instant::now());
         self.counters.records.add(1);
         let gauges = Gauges {
             spool_bytes: self.spool.bytes(),
             rings: self.sources.iter().map(|s| s.open_files()).sum(),
+            ended: last,
         };
         let now_ns = self.clock.now().utc_ns();
         let (sampler, node, counters) = (&mut self.sampler, &self.config.node, &self.counters);

@@ -86,6 +86,8 @@ counters! {
 pub struct Gauges {
     pub spool_bytes: u64,
     pub rings: u64,
+    /// This sample is the last: the agent ends as it was asked to.
+    pub ended: bool,
 }
 
 /// Makes samples: each bears what was counted since the one before.
@@ -130,6 +132,9 @@ impl Sampler {
         }
         event::integer(out, "spool_bytes", gauges.spool_bytes as i64);
         event::integer(out, "rings", gauges.rings as i64);
+        if gauges.ended {
+            event::integer(out, "ended", 1);
+        }
         if let Some(rss) = sys::rss_bytes() {
             event::integer(out, "rss_bytes", rss as i64);
         }
@@ -152,6 +157,7 @@ mod tests {
         let gauges = Gauges {
             spool_bytes: 17,
             rings: 2,
+            ended: false,
         };
         let mut values = |now: i64| {
             let mut out = b"{\"kind\":\"sample\"".to_vec();
@@ -176,5 +182,6 @@ mod tests {
         assert_eq!(second["values"]["seen"], 2);
         assert_eq!(second["values"]["lost"], i64::MAX);
         assert!(second["values"]["cpu_s"].as_f64().unwrap() >= 0.0);
+        assert!(second["values"]["ended"].is_null());
     }
 }

@@ -13,7 +13,7 @@ use crate::{sys, warn};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ impl Spool {
             .and_then(|t| t.trim().parse().ok())
             .filter(|&acked| acked < entry::NUMBER_END)
             .unwrap_or(0);
-        let kernel_boot = kernel_boot();
+        let kernel_boot = kernel_boot(&lock).map_err(|e| failed(dir, e))?;
         let next_number = recovered
             .as_ref()
             .map_or(1, |r| r.next_number)
@@ -271,9 +271,14 @@ fn segment_ids(dir: &Path) -> io::Result<Vec<u64>> {
     Ok(ids)
 }
 
-fn kernel_boot() -> u64 {
-    let text = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    tracepack::ring::file_id(&text)
+/// Names this directory under this kernel, from its start to its end. A copy of the directory, on this machine or on a clone of it, has
+/// another name and so begins a boot of its own: two agents must not give the same numbers.
+fn kernel_boot(lock: &File) -> io::Result<u64> {
+    let mut text = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let lock = lock.metadata()?;
+    text.extend_from_slice(&lock.dev().to_le_bytes());
+    text.extend_from_slice(&lock.ino().to_le_bytes());
+    Ok(tracepack::ring::file_id(&text))
 }
 
 /// Reads a segment's entries and cuts off what follows the last whole one. `None`: there is no whole one.

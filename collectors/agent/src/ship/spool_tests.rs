@@ -328,6 +328,41 @@ fn another_boot_of_the_machine_is_another_boot_of_the_spool() {
 }
 
 #[test]
+fn a_boot_is_a_random_number_born_with_the_spool() {
+    let (mut ones, mut zeros) = (0, 0);
+    for number in 0..64 {
+        let mut f = Fixture::new(&format!("random-{number}"), MAX, 1 << 20);
+        ones |= f.spool.boot();
+        zeros |= !f.spool.boot();
+        f.append(1).unwrap();
+        let boot = f.spool.boot();
+        assert_eq!(f.again().spool.boot(), boot);
+    }
+    // Each bit is 0 in one spool and 1 in another, but once in 10^17 runs.
+    assert_eq!((ones, zeros), (u64::MAX, u64::MAX));
+}
+
+#[test]
+fn a_copy_of_a_spool_is_another_boot_and_both_send_what_waited_as_it_was() {
+    let mut f = Fixture::new("original", MAX, 1 << 20);
+    f.append(2).unwrap();
+    let copy = temp_dir("copy");
+    for found in fs::read_dir(&f.dir).unwrap() {
+        let path = found.unwrap().path();
+        fs::copy(&path, copy.join(path.file_name().unwrap())).unwrap();
+    }
+    let mut clone = Fixture::open(&copy, MAX, 1 << 20);
+    let mut f = f.again();
+    assert_ne!(f.spool.boot(), clone.spool.boot());
+    assert_eq!((f.spool.next_seq(), clone.spool.next_seq()), (3, 1));
+    assert_eq!(clone.cursor, f.cursor);
+    assert_eq!(f.unsent(), clone.unsent());
+    f.append(1).unwrap();
+    clone.append(1).unwrap();
+    assert_ne!(f.unsent()[1].1[0]["boot"], clone.unsent()[1].1[0]["boot"]);
+}
+
+#[test]
 fn an_acknowledged_end_that_is_lost_is_another_boot() {
     let mut f = Fixture::new("acked-end", MAX, 1 << 20);
     f.append(2).unwrap();
