@@ -40,6 +40,7 @@ Examples:
   bellrock jobs                              the jobs that were seen
   bellrock show JOB                          one job's report
   bellrock server                            collect and serve the pages until Ctrl-C
+  bellrock audit                             is anything missing?
   bellrock demo                              real programs, watched live in the browser
   bellrock simulate --state DIR              records of jobs that never ran, for trials and benchmarks
 
@@ -227,6 +228,50 @@ def show(job: str, file_limit: int, process_limit: int, as_json: bool) -> None:
         output.show_json({**answer, "series": series, "files": files["files"], "processes": processes["processes"]})
     else:
         output.show(report.show(answer, series, files, processes, page, output.stdout().width))
+
+
+@cli.command(
+    short_help="Find what is missing.",
+    help="""Find every gap in what agents have sent, and what else is not there.
+
+It tells, for each node and each of its spools ("boots"): records that never came, by their numbers; records that were refused (dead letters),
+and why; what the agent itself counts as lost; agents that fell silent without saying that they end; two agents that take each other's place.
+And what costs no sum: late records, clocks that are off, spools that were full, records that came twice and were dropped.
+The running server answers; without one there is no audit.
+
+\b
+Examples:
+  bellrock audit
+  bellrock audit --node n17 --since 2d
+  bellrock audit --deep
+  bellrock audit --since 2026-11-21 --json | jq '.findings[] | select(.severity == "missing")'
+
+\b
+Exit codes:
+  0  nothing is missing
+  1  something is
+  2  the command line is wrong
+  3  no server answers""",
+)
+@click.option("--node", metavar="NAME", help="Only this node.")
+@click.option("--since", metavar="WHEN", help="Only what came since: 90m, 12h, 2d (ago), or a date or time in UTC. Default: ever.")
+@click.option("--silent", "silent_s", type=click.IntRange(1, 10**9), metavar="SECONDS", help="An agent is silent after so long. Default: 300.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=200, show_default=True, help="Spools to list, those with a finding first.")
+@click.option("--deep", is_flag=True, help="Also count all rows, number by number: are those there that came, and each once? Takes long.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, as /api/v1/audit answers it.")
+def audit(node: str | None, since: str | None, silent_s: int | None, limit: int, deep: bool, as_json: bool) -> None:
+    from bellrock import audit as auditing
+    from bellrock import paths
+
+    since_ns = None if since is None else auditing.instant_ns(since)
+    with console.waiting("asking the server"):
+        report = auditing.ask(paths.state_dir(), node=node, since_ns=since_ns, silent_s=silent_s, limit=limit, deep=deep)
+    if as_json:
+        output.show_json(report)
+    else:
+        output.show(auditing.shown(report))
+    if not report["clean"]:
+        sys.exit(EXIT_FAILED)
 
 
 @cli.command(

@@ -108,17 +108,33 @@ def caveats(answer: dict[str, Any]) -> list[str]:
 
 
 def losses(answer: dict[str, Any]) -> list[str]:
-    """A line for each node on which something was lost while the job ran."""
+    """A line for each thing that was lost on a node while the job ran."""
+    lines = []
+    for row in answer["losses"]:
+        node = text.plain(row["node"])
+        if row["lost"]:
+            lines.append(f"{text.number(row['lost'])} operations or records were lost on {node} meanwhile: the figures are perhaps too low")
+        if row["lost_log_bytes"]:
+            lines.append(f"{text.data(row['lost_log_bytes'])} of a trace log on {node} were gone before they were read: the figures are perhaps too low")
+        if row["lost_names"]:
+            lines.append(f"{of(row['lost_names'], 'file name')} found no room on {node} meanwhile: some files are listed by their id")
+    return lines
+
+
+def overflows(answer: dict[str, Any]) -> list[str]:
+    """A line for each node whose agent could not pass on what it read while the job ran."""
     return [
-        f"{text.number(row['lost'])} operations or records were lost on {text.plain(row['node'])} meanwhile: the figures are perhaps too low"
+        f"the agent's spool on {text.plain(row['node'])} was full for {text.duration(row['spool_full_s'])} meanwhile, and {of(row['folded'], 'operation')} "
+        "of programs there were folded: counts and bytes are exact, single times and offsets are not"
         for row in answer["losses"]
+        if row["spool_full_s"]
     ]
 
 
 def summary(answer: dict[str, Any]) -> list[str]:
     """A job in a few lines of plain text, for the end of `bellrock run`."""
     job, profile = answer["job"], answer["profile"]
-    lines = [first_line(job, profile), *(f"  {line}" for line in caveats(answer))]
+    lines = [first_line(job, profile), *(f"  {line}" for line in (*caveats(answer), *overflows(answer)))]
     if is_blank(profile):
         return lines if profile.get("unseen") else [*lines, f"  {NOTHING_SEEN}"]
     for direction in ("read", "write"):
@@ -171,6 +187,7 @@ def show(
     job, profile = answer["job"], answer["profile"]
     parts: list[RenderableType] = [Text(first_line(job, profile), style="bold"), _facts(job, profile, page)]
     parts += [Text(line, style="red") for line in caveats(answer)]
+    parts += [Text(line, style="yellow") for line in overflows(answer)]
     if is_blank(profile):
         return Group(*parts) if profile.get("unseen") else Group(*parts, Text(NOTHING_SEEN))
     parts += [_heading("Traffic"), _traffic(profile)]

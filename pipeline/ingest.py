@@ -365,9 +365,9 @@ class Ingest:
                 log.info("ingest: the store takes records again")
                 self._error = None
             if appended.dead_letters:
-                log.warning("ingest: %d malformed records; table dead_letters has them and why", appended.dead_letters)
+                log.warning("ingest: %d records were refused; `bellrock audit` tells why", appended.dead_letters)
             if appended.missing:
-                log.warning("ingest: %d records never came: their agents jumped over their numbers", appended.missing)
+                log.warning("ingest: %d records are missing: their agents jumped over their numbers; `bellrock audit` tells which", appended.missing)
             return True
 
     def _pass_on(self, events: list[dict]) -> bool:
@@ -396,7 +396,7 @@ def _decode(payload: bytes) -> Any:
 
 def _well_formed(event: dict) -> bool:
     try:
-        schema.check(event)
+        schema.check(event, time.time_ns())
     except schema.RecordError:
         return False  # it is a dead letter by now
     return True

@@ -13,8 +13,23 @@ from importlib import resources
 import pyarrow as pa
 
 from pipeline.schema.checker import HISTOGRAM_BINS, RecordError, describe, make_row
+from pipeline.schema.times import DAY_SQL, day_of, implausible
 
-__all__ = ["HISTOGRAM_BINS", "KINDS", "Field", "Kind", "RecordError", "check", "describe", "identity", "kind_of", "markdown"]
+__all__ = [
+    "DAY_SQL",
+    "HISTOGRAM_BINS",
+    "KINDS",
+    "Field",
+    "Kind",
+    "RecordError",
+    "check",
+    "day_of",
+    "describe",
+    "identity",
+    "implausible",
+    "kind_of",
+    "markdown",
+]
 
 _ARROW = {
     "string": pa.string(),
@@ -65,11 +80,13 @@ class Field:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of record. `table` is None where the record store keeps no rows of it."""
+    """One kind of record. `times` names the fields that say when it began and ended (one field for both where it is an instant). `table` is None
+    where the record store keeps no rows of it."""
 
     name: str
     doc: str
     fields: tuple[Field, ...]
+    times: tuple[str, str]
     table: str | None = None
 
     @cached_property
@@ -90,6 +107,12 @@ class Kind:
         """Function: event → its values in the order of `fields`, as the store holds them; raises RecordError."""
         return make_row(self.fields)
 
+    @cached_property
+    def time_places(self) -> tuple[int, int]:
+        """Where in a row its `times` are."""
+        names = [field.name for field in self.fields]
+        return names.index(self.times[0]), names.index(self.times[1])
+
 
 def _load_fields(text: dict) -> tuple[Field, ...]:
     return tuple(Field(**{**f, "values": tuple(f["values"])} if "values" in f else f) for f in text["field"])
@@ -101,7 +124,7 @@ def _read(name: str) -> dict:
 
 def _load_kind(name: str) -> Kind:
     text = _read(name)
-    return Kind(text["kind"], text["doc"], ENVELOPE + _load_fields(text), text.get("table"))
+    return Kind(text["kind"], text["doc"], ENVELOPE + _load_fields(text), tuple(text["times"]), text.get("table"))
 
 
 ENVELOPE = _load_fields(_read("envelope"))
@@ -121,9 +144,16 @@ def kind_of(event: object) -> Kind:
     return kind
 
 
-def check(event: object) -> None:
-    """Raises RecordError, saying which field and why, where the event is not a well-formed record of its kind."""
-    kind_of(event).row(event)
+def check(event: object, now_ns: int | None = None) -> None:
+    """Raises RecordError, saying which field and why, where the event is not a well-formed record of its kind; with `now_ns`, the receiver's
+    clock, also where its times cannot be."""
+    kind = kind_of(event)
+    row = kind.row(event)
+    if now_ns is not None:
+        start, end = kind.time_places
+        reason = implausible(row[start], row[end], now_ns)
+        if reason is not None:
+            raise RecordError(reason)
 
 
 def identity(event: object) -> tuple[str, int, int] | None:

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from pipeline.store.mark import Key, Mark
+
 # An event that came but is no JSON is handed to `append` as {UNDECODABLE: its text, "error": why}: it becomes a dead letter.
 UNDECODABLE = "undecodable"
 
@@ -22,7 +24,7 @@ class TooManyRuns(StoreError):
 @dataclass(frozen=True)
 class Appended:
     """What became of a batch: `runs + samples + jobs + duplicates + dead_letters` is its length. `missing` counts sequence numbers that
-    were jumped over and so will never come."""
+    it jumped over, `filled` those that had been jumped over and came now."""
 
     runs: int = 0
     samples: int = 0
@@ -30,6 +32,31 @@ class Appended:
     duplicates: int = 0
     dead_letters: int = 0
     missing: int = 0
+    filled: int = 0
+
+
+@dataclass(frozen=True)
+class Letters:
+    """Dead letters of one boot (None: they bear no id) for one reason. cause: the reason's first word; reason, raw, seq: the newest one's."""
+
+    node: str | None
+    boot: int | None
+    cause: str
+    count: int
+    first_ns: int
+    last_ns: int
+    seq: int | None
+    reason: str
+    raw: str
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What counting all rows shows. boots: (node, boot) → rows that there must be, are, and bear different numbers. days: rows by day of
+    their start."""
+
+    boots: dict[tuple[str, int], tuple[int, int, int]]
+    days: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -48,9 +75,10 @@ class Store(Protocol):
     def append(self, events: list[dict]) -> Appended:
         """Stores a batch in one transaction; on return it is durable.
 
-        Sequence numbers of one (node, boot) must rise: an event at or below the mark is a duplicate and dropped. An event that breaks
-        the schema becomes a dead letter, and its number, where it bears one, counts as come. One that is further beyond the mark than
-        numbers ever jump becomes a dead letter too, and leaves the mark where it is. Job events get no row.
+        An event of a (node, boot) whose number has come is a duplicate and dropped; what comes late into a gap fills it. An event that
+        breaks the schema, or whose times cannot be, becomes a dead letter, and its number, where it bears one, counts as come. These become
+        dead letters, too, and count for nothing else: one that is further beyond the mark than numbers ever jump, one that comes into a
+        gap of which it is not known any more which numbers are missing, and another record with the mark's number. Job events get no row.
         """
         ...
 
@@ -66,14 +94,28 @@ class Store(Protocol):
         node, name of the value, sum, and the value appended last; and the place to go on from, at least `after`. Place 0: all."""
         ...
 
-    def sample_sums(self, component: str, names: Sequence[str], nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, float]:
-        """By node, the sum of the values called `names` over the samples whose interval touches [from_ns, to_ns]. Nodes without any are left
-        out."""
+    def sample_sums(
+        self, component: str, names: Sequence[str], nodes: Sequence[str], from_ns: int, to_ns: int
+    ) -> dict[tuple[str, int], dict[str, float]]:
+        """By (node, boot), the sum of each of the values called `names` over the samples whose interval touches [from_ns, to_ns]. Boots and
+        values without any are left out."""
         ...
 
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
-        """By node, how many sequence numbers were jumped over, where the records before and after the jump came at times between which some
+        """By node, how many sequence numbers are missing, where the records before and after the gap came at times between which some
         instant of [from_ns, to_ns] lies. Nodes without any are left out."""
+        ...
+
+    def boots(self, node: str | None = None, since_ns: int = 0) -> list[tuple[Key, Mark]]:
+        """What came of each boot (of a node) that anything new came of since a time, the last appended first, of a bounded number of boots."""
+        ...
+
+    def letters(self, node: str | None = None, since_ns: int = 0) -> list[Letters]:
+        """The dead letters that are kept (of a node), received since a time, by boot and cause, the most frequent first, a bounded number."""
+        ...
+
+    def proof(self, node: str | None = None, since_ns: int = 0) -> Proof:
+        """Counts the rows of all that `boots` would tell of. Takes long."""
         ...
 
     def version(self, job: str, window: Window | None = None) -> int:
@@ -81,9 +123,10 @@ class Store(Protocol):
         ...
 
     def status(self) -> dict[str, Any]:
-        """`records` ({run, sample, job}), `dead_letters`, `duplicates`, `missing`, `last_append_ns` (None: not since it was opened),
-        `error` (text while the last append failed, else None), and `high_water`: a list of {node, boot (hex), seq, missing,
-        last_append_ns}, the last appended first, of a bounded number of boots."""
+        """`records` ({run, sample, job}), `dead_letters` (`dead_letters_dropped` of them are not kept any more), `duplicates`, `missing`,
+        `last_append_ns` (None: not since it was opened), `error` (text while the last append failed, else None), and `high_water`: a list
+        of {node, boot (hex), seq, missing, last_append_ns, clock_offset_ns, ended} (see pipeline.store.mark.Mark), the last appended first,
+        of a bounded number of boots."""
         ...
 
     def close(self) -> None:

@@ -1,13 +1,16 @@
 """Sorts a batch of events into rows, duplicates and dead letters. Knows no database."""
 
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable
 from typing import Protocol
 
 import orjson
 import pyarrow as pa
 
-from pipeline.schema import KINDS, Kind, RecordError, describe, identity, kind_of
+from pipeline.schema import KINDS, Kind, RecordError, describe, identity, implausible, kind_of
+from pipeline.schema.times import AHEAD_NS, EARLIEST_NS, LATE_NS, LONGEST_NS
 from pipeline.store import UNDECODABLE, Appended
+from pipeline.store.mark import Gap, Key, Mark, filled, find, opened
 
 # Of a dead letter's text, so much is kept.
 RAW_CHARACTERS_MAX = 4096
@@ -15,73 +18,126 @@ REASON_CHARACTERS_MAX = 512
 # Sequence numbers rise by one. None jumps so far in earnest; taken at its word, it would make duplicates of all that come after it.
 SEQ_JUMP_MAX = 1 << 32
 
+# The component of an agent's samples of itself, and the value of its last one when it ends as asked.
+AGENT = "agent"
+ENDED = "ended"
+_SAMPLE_COMPONENT, _SAMPLE_END, _SAMPLE_VALUES = map(KINDS["sample"].arrow.names.index, ("component", "end", "values"))
+NOTHING = Mark(0)
 
-@dataclass(frozen=True)
-class Mark:
-    """High-water mark of one (node, boot): the last sequence number that came, and how many were jumped over so far."""
-
-    seq: int
-    missing: int
+Who = tuple[str, int, int]  # node, boot, seq
 
 
 class Known(Protocol):
     """Marks by (node, boot); a dict is one."""
 
-    def get(self, key: tuple[str, int], /) -> Mark | None: ...
+    def get(self, key: Key, /) -> Mark | None: ...
+
+
+class _Boot:
+    """What a batch makes of one boot's mark."""
+
+    __slots__ = ("conflicts", "duplicates", "gaps", "jobs", "known", "last_row", "late", "letters", "sample", "seq")
+
+    def __init__(self, known: Mark) -> None:
+        self.known = known
+        self.seq = known.seq
+        self.gaps = known.gaps
+        self.jobs = self.letters = self.duplicates = self.conflicts = self.late = 0
+        self.last_row: tuple | None = None  # of the record `seq`, where it came in this batch and is well-formed
+        self.sample: tuple | None = None  # the agent's newest sample
+
+    def mark(self, now_ns: int) -> Mark:
+        """What is known after the batch."""
+        known, clock_offset_ns, ended = self.known, self.known.clock_offset_ns, self.known.ended
+        fingerprint = known.fingerprint
+        if self.seq != known.seq:
+            fingerprint = 0 if self.last_row is None else _fingerprint(self.last_row)
+        if self.sample is not None:
+            clock_offset_ns = self.sample[_SAMPLE_END] - now_ns
+            ended = any(name == ENDED and value > 0 for name, value in self.sample[_SAMPLE_VALUES])
+        return Mark(
+            seq=self.seq,
+            gaps=self.gaps,
+            jobs=known.jobs + self.jobs,
+            letters=known.letters + self.letters,
+            duplicates=known.duplicates + self.duplicates,
+            conflicts=known.conflicts + self.conflicts,
+            late=known.late + self.late,
+            first_ns=known.first_ns or now_ns,
+            last_ns=now_ns if self.seq != known.seq else known.last_ns,
+            fingerprint=fingerprint,
+            clock_offset_ns=clock_offset_ns,
+            ended=ended,
+        )
 
 
 class Batch:
     """What one transaction is to write. `known` holds the marks before it, and is not changed.
 
-    After `add`: `marks` (new marks of the boots that it saw), `missing` (how many numbers were jumped over, by node), `letters` (rows of
-    dead_letters), `result`, and `table(kind)`.
+    heard_ns: tells when anything of a node came last, 0 where nothing did.
+    After `add`: `marks` (new marks of the boots that it saw), `letters` (rows of dead_letters), `result`, and `table(kind)`.
     """
 
-    def __init__(self, known: Known, now_ns: int) -> None:
+    def __init__(self, known: Known, now_ns: int, heard_ns: Callable[[str], int] = lambda node: 0) -> None:
         self._known = known
         self._now_ns = now_ns
+        self._heard_ns = heard_ns
         self._rows: dict[str, list[tuple]] = {name: [] for name in KINDS}
-        self._duplicates = 0
-        self.missing: dict[str, int] = {}
-        self.marks: dict[tuple[str, int], Mark] = {}
+        self._boots: dict[Key, _Boot] = {}
+        self._duplicates = self._jumped = self._filled = 0
+        self.marks: dict[Key, Mark] = {}
         self.letters: list[dict] = []
 
     @property
     def result(self) -> Appended:
         rows = self._rows
-        return Appended(len(rows["run"]), len(rows["sample"]), len(rows["job"]), self._duplicates, len(self.letters), sum(self.missing.values()))
+        return Appended(
+            len(rows["run"]), len(rows["sample"]), len(rows["job"]), self._duplicates, len(self.letters), self._jumped, self._filled
+        )
 
     def add(self, events: list[dict]) -> None:
-        """Sorts the events in."""
-        key: tuple[str, int] | None = None
-        last = 0
-        rows_of = {name: (kind.row, self._rows[name].append) for name, kind in KINDS.items()}
+        """Sorts the events in; once."""
+        rows_of = {name: (kind.row, self._rows[name].append, *kind.time_places) for name, kind in KINDS.items()}
+        latest_ns, late_ns = self._now_ns + AHEAD_NS, self._now_ns - LATE_NS
+        # Neighbours mostly come from one boot, each with the number after the last: all that takes is in local variables.
+        node = number = None
+        boot, last, last_row = _Boot(NOTHING), 0, None
         for event in events:
             try:
-                row_of, keep = rows_of[event["kind"]]
+                row_of, keep, start_at, end_at = rows_of[event["kind"]]
                 row = row_of(event)
             except (RecordError, KeyError, TypeError, RecursionError):
-                key = self._close(key, last)
+                if last != boot.seq:
+                    boot.seq, boot.last_row = last, last_row
                 self._bad(event)
+                last = boot.seq
                 continue
-            # Neighbours mostly come from one boot: its mark stays in a local variable.
-            if key is None or row[1] != key[1] or row[0] != key[0]:
-                self._close(key, last)
-                key = (row[0], row[1])
-                last = self._seq(key)
-            seq = row[2]
-            if seq == last + 1:
-                last = seq
+            if row[1] != number or row[0] != node:
+                if last != boot.seq:
+                    boot.seq, boot.last_row = last, last_row
+                node, number = row[:2]
+                boot = self._boot((node, number))
+                last = boot.seq
+            start_ns, end_ns = row[start_at], row[end_at]
+            is_usual = start_ns >= EARLIEST_NS and end_ns <= latest_ns and 0 <= end_ns - start_ns <= LONGEST_NS
+            if is_usual and row[2] == last + 1:
+                last, last_row = row[2], row
                 keep(row)
-            elif seq <= last:
-                self._duplicates += 1
-            elif seq - last > SEQ_JUMP_MAX:
-                self._letter(event, row[:3], _too_far(seq, last))
-            else:
-                self._jump(key, seq, last)
-                last = seq
+                if end_ns < late_ns:
+                    boot.late += 1
+                continue
+            if last != boot.seq:
+                boot.seq, boot.last_row = last, last_row
+            reason = None if is_usual else implausible(start_ns, end_ns, self._now_ns)
+            if self._comes(boot, event, row[:3], row) and not self._refused(boot, event, row[:3], reason):
                 keep(row)
-        self._close(key, last)
+                boot.late += end_ns < late_ns
+                if boot.seq == row[2]:
+                    boot.last_row = row
+            last, last_row = boot.seq, boot.last_row
+        if last != boot.seq:
+            boot.seq, boot.last_row = last, last_row
+        self._sum_up()
 
     def table(self, kind: Kind) -> pa.Table:
         """The new rows of a kind."""
@@ -107,46 +163,91 @@ class Batch:
         job, process = names.index("job"), names.index("process")
         return {row[0] for row in self._rows["run"] if row[job] is None and row[process] == "node"}
 
-    def _seq(self, key: tuple[str, int]) -> int:
-        mark = self.marks.get(key) or self._known.get(key)
-        return mark.seq if mark else 0
+    def _boot(self, key: Key) -> _Boot:
+        boot = self._boots.get(key)
+        if boot is None:
+            boot = self._boots[key] = _Boot(self._known.get(key) or NOTHING)
+        return boot
 
-    def _close(self, key: tuple[str, int] | None, last: int) -> None:
-        """Writes the mark in hand back; one of a boot of which nothing has come is none."""
-        if key is not None and last > 0:
-            mark = self.marks.get(key) or self._known.get(key) or Mark(0, 0)
-            self.marks[key] = Mark(last, mark.missing)
+    def _comes(self, boot: _Boot, event: object, who: Who, row: tuple | None) -> bool:
+        """Whether a record that is not simply the next has not come before; its number has come now. Otherwise it is done with."""
+        seq = who[2]
+        if seq - boot.seq > SEQ_JUMP_MAX:
+            self._letter(event, who, f"seq: {seq} is more than {SEQ_JUMP_MAX} beyond {boot.seq}, the last that came")
+            return False
+        if seq > boot.seq:
+            if seq > boot.seq + 1:
+                since_ns = boot.known.last_ns or self._heard_ns(who[0])
+                missing = seq - boot.seq - 1
+                boot.gaps = opened(boot.gaps, Gap(boot.seq + 1, seq - 1, missing, since_ns, self._now_ns))
+                self._jumped += missing
+            boot.seq, boot.last_row = seq, None
+            return True
+        place = find(boot.gaps, seq)
+        if place is None:
+            self._again(boot, event, who, row)
+            return False
+        gap = boot.gaps[place]
+        if gap.is_merged:
+            self._letter(event, who, f"seq: {seq} comes late: of {gap.first} to {gap.last} {gap.missing} are missing, and no longer is it known which")
+            return False
+        boot.gaps = filled(boot.gaps, place, seq)
+        self._filled += 1
+        return True
 
-    def _jump(self, key: tuple[str, int], seq: int, last: int) -> None:
-        mark = self.marks.get(key) or self._known.get(key) or Mark(0, 0)
-        skipped = seq - last - 1
-        self.marks[key] = Mark(last, mark.missing + skipped)
-        self.missing[key[0]] = self.missing.get(key[0], 0) + skipped
+    def _again(self, boot: _Boot, event: object, who: Who, row: tuple | None) -> None:
+        """A number that came before: the same record, as is usual after a broken connection, or another's."""
+        self._duplicates += 1
+        boot.duplicates += 1
+        if row is None or who[2] != boot.seq:
+            return
+        if boot.last_row is not None:
+            differs = row != boot.last_row
+        else:
+            differs = boot.seq == boot.known.seq and boot.known.fingerprint not in (0, _fingerprint(row))
+        if differs:
+            self._duplicates -= 1
+            boot.duplicates -= 1
+            boot.conflicts += 1
+            self._letter(event, who, "id: another record came with this number: two agents number their records alike, as after a machine was cloned")
 
     def _bad(self, event: object) -> None:
         who = identity(event)
-        if who is not None:
-            key, seq = who[:2], who[2]
-            last = self._seq(key)
-            if seq <= last:
-                self._duplicates += 1
-                return
-            if seq - last > SEQ_JUMP_MAX:
-                self._letter(event, who, _too_far(seq, last))
-                return
-            if seq > last + 1:
-                self._jump(key, seq, last)
-            self._close(key, seq)
-        self._letter(event, who, _reason(event))
+        if who is None:
+            self._letter(event, None, _reason(event))
+            return
+        boot = self._boot(who[:2])
+        if self._comes(boot, event, who, None):
+            self._refused(boot, event, who, _reason(event))
 
-    def _letter(self, event: object, who: tuple[str, int, int] | None, reason: str) -> None:
+    def _refused(self, boot: _Boot, event: object, who: Who, reason: str | None) -> bool:
+        """Whether there is a reason why a record whose number has come is none."""
+        if reason is None:
+            return False
+        boot.letters += 1
+        self._letter(event, who, reason)
+        return True
+
+    def _letter(self, event: object, who: Who | None, reason: str) -> None:
         node, boot, seq = who or (None, None, None)
         letter = {"received_ns": self._now_ns, "node": node, "boot": boot, "seq": seq, "reason": reason, "raw": _raw(event)}
         self.letters.append(letter)
 
+    def _sum_up(self) -> None:
+        for row in self._rows["job"]:
+            self._boots[row[0], row[1]].jobs += 1
+        for row in self._rows["sample"]:
+            boot = self._boots[row[0], row[1]]
+            # One that fills a gap is not the newest.
+            if row[_SAMPLE_COMPONENT] == AGENT and row[2] > (boot.known.seq if boot.sample is None else boot.sample[2]):
+                boot.sample = row
+        # A boot of which nothing has come has no mark.
+        self.marks = {key: boot.mark(self._now_ns) for key, boot in self._boots.items() if boot.seq > 0}
 
-def _too_far(seq: int, last: int) -> str:
-    return f"seq: {seq} is more than {SEQ_JUMP_MAX} beyond {last}, the last that came"
+
+def _fingerprint(row: tuple) -> int:
+    """A number, never 0, that another record would hardly have; the same in each process."""
+    return zlib.crc32(repr(row).encode("utf-8", "surrogatepass")) or 1
 
 
 def _reason(event: object) -> str:

@@ -8,31 +8,31 @@ import pyarrow.compute as pc
 
 from pipeline.schema import KINDS, Kind
 from pipeline.store import Appended
-from pipeline.store.batch import Known, Mark
+from pipeline.store.batch import NOTHING, Known
+from pipeline.store.mark import Key, Mark
 
 _RUN = KINDS["run"]
 
 
 class Bulk:
     """What one transaction is to write: all of `runs`. Raises ValueError where the columns are not the schema's, or the numbers of some boot are
-    not those that follow its mark in `known`, each once. A boot must be one node's."""
+    not those that follow its mark in `known`, each once. A boot must be one node's, and counts as ended: nobody waits for more of it."""
 
-    def __init__(self, runs: pa.Table, known: Known) -> None:
+    def __init__(self, runs: pa.Table, known: Known, now_ns: int) -> None:
         _check_columns(runs)
         # DuckDB takes one chunk in much less time than many.
         self._runs = runs.combine_chunks()
-        self.missing: dict[str, int] = {}
         self.letters: list[dict] = []
-        self.marks: dict[tuple[str, int], Mark] = {}
+        self.marks: dict[Key, Mark] = {}
         numbers = self._runs.select(["node", "boot", "seq"]).group_by(["node", "boot"]).aggregate([("seq", "min"), ("seq", "max"), ("seq", "count")])
         of_boot: dict[int, tuple[int, int]] = {}
         for row in numbers.to_pylist():
             node, boot, first, last, count = (row[name] for name in ("node", "boot", "seq_min", "seq_max", "seq_count"))
-            mark = known.get((node, boot)) or Mark(0, 0)
+            mark = known.get((node, boot)) or NOTHING
             if first != mark.seq + 1 or last - first + 1 != count or boot in of_boot:
                 raise ValueError(f"node {node}, boot {boot:016x}: {count} numbers from {first} to {last} are not those that follow {mark.seq}")
             of_boot[boot] = (first, count)
-            self.marks[node, boot] = replace(mark, seq=last)
+            self.marks[node, boot] = replace(mark, seq=last, first_ns=mark.first_ns or now_ns, last_ns=now_ns, fingerprint=0, ended=True)
         if not _each_once(self._runs, of_boot):
             raise ValueError("some boot bears a number twice, and another not at all")
 

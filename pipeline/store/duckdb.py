@@ -16,33 +16,27 @@ import duckdb
 import pyarrow as pa
 
 from pipeline.schema import KINDS
-from pipeline.store import Appended, StoreError, TooManyRuns, Window
-from pipeline.store.batch import Batch, Mark
+from pipeline.store import Appended, Letters, Proof, StoreError, TooManyRuns, Window
+from pipeline.store.batch import Batch
 from pipeline.store.bulk import Bulk
-from pipeline.store.duckdb_runs import MERGED_COLUMNS, merged_runs, quoted
-from pipeline.store.duckdb_tables import (
-    DDL,
-    GAPS,
-    LETTERS,
-    MARKS,
-    TABLES,
-    TOTAL_ROWS,
+from pipeline.store.duckdb_audit import letters_by_reason, proof
+from pipeline.store.duckdb_books import (
+    LETTERS_KEPT,
+    LETTERS_SLACK,
     TOTALS,
-    OtherVersion,
-    as_table,
-    bring_up,
-    insert,
-    roll_back,
-    upsert,
+    drop_letters,
+    open_books,
+    read_marks,
+    read_totals,
+    write_books,
 )
-from pipeline.store.marks import MARKS_KEPT, Key, Marks
+from pipeline.store.duckdb_runs import MERGED_COLUMNS, merged_runs, quoted
+from pipeline.store.duckdb_tables import DDL, TABLES, OtherVersion, bring_up, insert, roll_back
+from pipeline.store.mark import Key, Mark
+from pipeline.store.marks import MARKS_KEPT, Marks
 
 log = logging.getLogger(__name__)
 
-# Letters that are kept; more are only counted, so that a broken peer cannot fill the disk with them.
-DEAD_LETTERS_KEPT = 100_000
-# Gaps whose time is kept, likewise; they come from damaged spools.
-GAPS_KEPT = 100_000
 # Bounds of DuckDB: its log before it is folded into the file, its buffers, and its threads: a server may run beside a program under watch.
 WAL_BYTES_MAX = "16MiB"
 MEMORY_MAX = "2GiB"
@@ -55,6 +49,8 @@ RUNS_MAX = 4_000_000
 MERGE_ABOVE = 1_000_000
 # Boots that `status` tells of.
 HIGH_WATER_SHOWN_MAX = 1000
+# Boots that an audit looks at.
+BOOTS_MAX = 100_000
 
 # Runs of a node for a time, which no process did.
 _OF_NODES = "job IS NULL AND process = 'node' AND node IN (SELECT unnest($nodes::VARCHAR[])) AND start <= $to AND \"end\" >= $from"
@@ -94,7 +90,7 @@ class DuckDBStore:
         """See `Store.append`."""
 
         def sorted_in(now_ns: int) -> Batch:
-            batch = Batch(self._marks, now_ns)
+            batch = Batch(self._marks, now_ns, self._marks.last_append_ns)
             batch.add(events)
             return batch
 
@@ -105,7 +101,7 @@ class DuckDBStore:
 
         For records that are known to be good: nothing of them is looked at but that they have the schema's columns, in its order (texts may be
         dictionaries), and that each boot's numbers follow its mark, each once. Raises ValueError where that is not so."""
-        return self._take_in(lambda _: Bulk(runs, self._marks))
+        return self._take_in(lambda now_ns: Bulk(runs, self._marks, now_ns))
 
     def _take_in(self, make: Callable[[int], Batch | Bulk]) -> Appended:
         with self._append_lock:
@@ -128,23 +124,19 @@ class DuckDBStore:
         now_ns = time.time_ns()
         batch = make(now_ns)
         result = batch.result
-        new = (result.runs, result.samples, result.jobs, result.duplicates, result.dead_letters, len(batch.missing))
-        totals = {name: self._totals[name] + n for name, n in zip(TOTALS, new, strict=True)}
-        room = max(0, DEAD_LETTERS_KEPT - self._totals["dead_letters"])
-        tables = {kind.table: batch.table(kind) for kind in TABLES.values()}
-        tables["dead_letters"] = pa.Table.from_pylist(batch.letters[:room], LETTERS)
-        gaps = [(node, self._marks.last_append_ns(node), now_ns, missing) for node, missing in batch.missing.items()]
-        tables["gaps"] = as_table(gaps[: max(0, GAPS_KEPT - self._totals["gaps"])], GAPS)
-        marks = [(node, boot, m.seq, m.missing, now_ns) for (node, boot), m in batch.marks.items()]
-        changed = [(name, value) for name, value in totals.items() if value != self._totals[name]]
+        new = (result.runs, result.samples, result.jobs, result.duplicates, result.dead_letters)
+        totals = self._totals | {name: self._totals[name] + n for name, n in zip(TOTALS, new, strict=False)}
+        excess = totals["dead_letters"] - totals["letters_dropped"] - LETTERS_KEPT
+        excess = excess if excess > LETTERS_SLACK else 0
+        totals["letters_dropped"] += excess
         with self._facts:
             self._appends += 1
         try:
-            self._commit(tables, marks, changed)
+            self._commit(batch, totals, excess)
             # Only now, after the commit: a reader that sees a new version must also see the rows that it stands for.
             with self._facts:
-                self._marks.move(batch.marks, now_ns)
-                self._missing += result.missing
+                self._marks.move(batch.marks)
+                self._missing += result.missing - result.filled
                 self._totals = totals
                 for job, rows in batch.rows_by_job().items():
                     if job in self._versions:
@@ -155,27 +147,28 @@ class DuckDBStore:
                 self._appends += 1
         return result
 
-    def _commit(self, tables: dict[str, pa.Table], marks: list[tuple], changed: list[tuple]) -> None:
+    def _commit(self, batch: Batch | Bulk, totals: dict[str, int], excess: int) -> None:
+        before = {key: self._marks.get(key) for key in batch.marks}
+        tables = [(kind.table, batch.table(kind)) for kind in TABLES.values()]
+        changed = {name: value for name, value in totals.items() if value != self._totals[name]}
         with self._cursor() as cursor:
             cursor.begin()
             try:
-                for name, table in tables.items():
+                for name, table in tables:
                     if table.num_rows:
                         insert(cursor, name, table)
-                if marks:
-                    upsert(cursor, "high_water", as_table(marks, MARKS), ("seq", "missing", "last_append_ns"))
-                if changed:
-                    upsert(cursor, "totals", as_table(changed, TOTAL_ROWS), ("value",))
+                write_books(cursor, batch.marks, before, batch.letters, changed)
+                if excess:
+                    drop_letters(cursor, excess)
                 cursor.commit()
             except BaseException:
                 roll_back(cursor)
                 raise
 
     def _fetch_mark(self, key: Key) -> Mark | None:
-        query = "SELECT seq, missing FROM high_water WHERE node = $node AND boot = $boot"
         with self._cursor() as cursor:
-            found = cursor.execute(query, {"node": key[0], "boot": key[1]}).fetchone()
-        return Mark(*found) if found else None
+            found = read_marks(cursor, node=key[0], boot=key[1], limit=1)
+        return found[0][1] if found else None
 
     def _recover(self, error: duckdb.Error) -> None:
         """After a failed append: whether it was committed is only known from the file, so the marks are read again."""
@@ -222,25 +215,45 @@ class DuckDBStore:
         )
         return [row[:4] for row in rows], max((row[4] + 1 for row in rows), default=after)
 
-    def sample_sums(self, component: str, names: Sequence[str], nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, float]:
+    def sample_sums(
+        self, component: str, names: Sequence[str], nodes: Sequence[str], from_ns: int, to_ns: int
+    ) -> dict[tuple[str, int], dict[str, float]]:
         """See `Store.sample_sums`."""
         rows = self._fetch(
-            "SELECT node, sum(value) FROM ("
-            'SELECT node, unnest(map_keys("values")) AS name, unnest(map_values("values")) AS value FROM samples '
+            "SELECT node, boot, name, sum(value) FROM ("
+            'SELECT node, boot, unnest(map_keys("values")) AS name, unnest(map_values("values")) AS value FROM samples '
             'WHERE component = $component AND "end" >= $from AND start <= $to AND node IN (SELECT unnest($nodes::VARCHAR[]))) '
-            "WHERE name IN (SELECT unnest($names::VARCHAR[])) GROUP BY node",
+            "WHERE name IN (SELECT unnest($names::VARCHAR[])) GROUP BY ALL ORDER BY ALL",
             {"component": component, "names": list(names), "nodes": list(nodes), "from": from_ns, "to": to_ns},
         )
-        return dict(rows)
+        sums: dict[tuple[str, int], dict[str, float]] = {}
+        for node, boot, name, value in rows:
+            sums.setdefault((node, boot), {})[name] = value
+        return sums
 
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
         """See `Store.missing`."""
         rows = self._fetch(
-            "SELECT node, sum(missing)::BIGINT FROM gaps "
+            "SELECT node, sum(missing)::BIGINT FROM open_gaps "
             "WHERE until_ns >= $from AND since_ns <= $to AND node IN (SELECT unnest($nodes::VARCHAR[])) GROUP BY node",
             {"nodes": list(nodes), "from": from_ns, "to": to_ns},
         )
         return dict(rows)
+
+    def boots(self, node: str | None = None, since_ns: int = 0) -> list[tuple[Key, Mark]]:
+        """See `Store.boots`."""
+        with self._reading() as cursor:
+            return read_marks(cursor, node=node, since_ns=since_ns, limit=BOOTS_MAX)
+
+    def letters(self, node: str | None = None, since_ns: int = 0) -> list[Letters]:
+        """See `Store.letters`."""
+        with self._reading() as cursor:
+            return letters_by_reason(cursor, node, since_ns)
+
+    def proof(self, node: str | None = None, since_ns: int = 0) -> Proof:
+        """See `Store.proof`. Takes a second for each 20 million rows or so."""
+        with self._reading() as cursor:
+            return proof(cursor, node, since_ns, BOOTS_MAX)
 
     def version(self, job: str, window: Window | None = None) -> int:
         """See `Store.version`: the number of rows."""
@@ -282,6 +295,7 @@ class DuckDBStore:
             "wal_bytes": _size(Path(f"{self._path}.wal")),
             "records": {name: totals[name] for name in KINDS},
             "dead_letters": totals["dead_letters"],
+            "dead_letters_dropped": totals["letters_dropped"],
             "duplicates": totals["duplicates"],
             "missing": missing,
             "high_water": [
@@ -290,9 +304,11 @@ class DuckDBStore:
                     "boot": f"{key[1]:016x}",
                     "seq": mark.seq,
                     "missing": mark.missing,
-                    "last_append_ns": append_ns,
+                    "last_append_ns": mark.last_ns,
+                    "clock_offset_ns": mark.clock_offset_ns,
+                    "ended": mark.ended,
                 }
-                for key, mark, append_ns in marks
+                for key, mark in marks
             ],
             "last_append_ns": self._last_append_ns,
             "error": self._error,
@@ -342,6 +358,7 @@ class DuckDBStore:
                 connection.execute(statement)
             for kind in TABLES.values():
                 bring_up(connection, kind)
+            open_books(connection)
             self._load(connection)
         except duckdb.Error as error:
             connection.close()
@@ -355,16 +372,14 @@ class DuckDBStore:
             self._connection = connection
 
     def _load(self, connection: duckdb.DuckDBPyConnection) -> None:
-        rows = connection.execute(
-            "SELECT node, boot, seq, missing, last_append_ns FROM high_water ORDER BY last_append_ns DESC LIMIT $limit", {"limit": MARKS_KEPT + 1}
-        ).fetchall()
+        marks = read_marks(connection, limit=MARKS_KEPT + 1)
         missing = connection.execute("SELECT coalesce(sum(missing), 0)::BIGINT FROM high_water").fetchone()
-        totals = connection.execute("SELECT name, value FROM totals").fetchall()
+        totals = read_totals(connection)
         nodes = connection.execute("SELECT DISTINCT node FROM runs WHERE job IS NULL AND process = 'node'").fetchall()
         with self._facts:
-            self._marks = Marks([((node, boot), Mark(seq, missing), at_ns) for node, boot, seq, missing, at_ns in rows], self._fetch_mark)
+            self._marks = Marks(marks, self._fetch_mark)
             self._missing = missing[0] if missing else 0
-            self._totals = dict.fromkeys(TOTALS, 0) | dict(totals)
+            self._totals = totals
             self._versions = {}
             self._nodes_with_runs = {node for (node,) in nodes}
 

@@ -11,32 +11,7 @@ from pipeline.schema import KINDS, Kind
 log = logging.getLogger(__name__)
 
 TABLES = {kind.table: kind for kind in KINDS.values() if kind.table}
-DDL = [
-    *(kind.ddl for kind in TABLES.values()),
-    "CREATE TABLE IF NOT EXISTS dead_letters "
-    "(received_ns BIGINT NOT NULL, node VARCHAR, boot UBIGINT, seq BIGINT, reason VARCHAR NOT NULL, raw VARCHAR NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS high_water "
-    "(node VARCHAR, boot UBIGINT, seq BIGINT NOT NULL, missing BIGINT NOT NULL, last_append_ns BIGINT NOT NULL, PRIMARY KEY (node, boot))",
-    # Between since_ns and until_ns (this machine's clock) came the last record before a jump of sequence numbers and the first after it.
-    "CREATE TABLE IF NOT EXISTS gaps (node VARCHAR NOT NULL, since_ns BIGINT NOT NULL, until_ns BIGINT NOT NULL, missing BIGINT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS totals (name VARCHAR PRIMARY KEY, value BIGINT NOT NULL)",
-]
-MARKS = pa.schema(
-    [("node", pa.string()), ("boot", pa.uint64()), ("seq", pa.int64()), ("missing", pa.int64()), ("last_append_ns", pa.int64())]
-)
-LETTERS = pa.schema(
-    [
-        ("received_ns", pa.int64()),
-        ("node", pa.string()),
-        ("boot", pa.uint64()),
-        ("seq", pa.int64()),
-        ("reason", pa.string()),
-        ("raw", pa.string()),
-    ]
-)
-GAPS = pa.schema([("node", pa.string()), ("since_ns", pa.int64()), ("until_ns", pa.int64()), ("missing", pa.int64())])
-TOTAL_ROWS = pa.schema([("name", pa.string()), ("value", pa.int64())])
-TOTALS = ("run", "sample", "job", "duplicates", "dead_letters", "gaps")
+DDL = [kind.ddl for kind in TABLES.values()]
 
 
 # Types that a column of an earlier version may have, by today's type.

@@ -3,22 +3,21 @@
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from pipeline.store.batch import Mark
+from pipeline.store.mark import Key, Mark
 
-Key = tuple[str, int]
 # A node gets a boot with every restart, so the table grows for ever; boots beyond these many are looked up when they send again.
 MARKS_KEPT = 10_000
 
 
 class Marks:
-    """Marks by (node, boot), each with the time of the append that moved it.
+    """Marks by (node, boot).
 
-    rows: (key, mark, last append, ns), the last moved first. fetch: finds a mark in the table; asked only while not all are here.
+    rows: (key, mark), the last moved first. fetch: finds a mark in the table; asked only while not all are here.
     """
 
-    def __init__(self, rows: Iterable[tuple[Key, Mark, int]], fetch: Callable[[Key], Mark | None]) -> None:
+    def __init__(self, rows: Iterable[tuple[Key, Mark]], fetch: Callable[[Key], Mark | None]) -> None:
         rows = list(islice(rows, MARKS_KEPT + 1))
-        self._kept = {key: (mark, at_ns) for key, mark, at_ns in reversed(rows[:MARKS_KEPT])}  # the last moved at the end
+        self._kept = dict(reversed(rows[:MARKS_KEPT]))  # the last moved at the end
         self._is_all = len(rows) <= MARKS_KEPT
         self._fetch = fetch
         self._fetched: dict[Key, Mark | None] = {}  # since the last `move`, so no more than the events of a batch
@@ -26,27 +25,27 @@ class Marks:
     def get(self, key: Key) -> Mark | None:
         """The mark of a boot, None where nothing of it has come."""
         if key in self._kept:
-            return self._kept[key][0]
+            return self._kept[key]
         if self._is_all:
             return None
         if key not in self._fetched:
             self._fetched[key] = self._fetch(key)
         return self._fetched[key]
 
-    def move(self, marks: dict[Key, Mark], at_ns: int) -> None:
+    def move(self, marks: dict[Key, Mark]) -> None:
         """Sets marks that have been committed."""
         for key, mark in marks.items():
             self._kept.pop(key, None)
-            self._kept[key] = (mark, at_ns)
+            self._kept[key] = mark
         for key in list(islice(self._kept, max(0, len(self._kept) - MARKS_KEPT))):
             del self._kept[key]
             self._is_all = False
         self._fetched.clear()
 
-    def newest(self, limit: int) -> list[tuple[Key, Mark, int]]:
+    def newest(self, limit: int) -> list[tuple[Key, Mark]]:
         """Marks that are here, the last moved first."""
-        return [(key, *self._kept[key]) for key in islice(reversed(self._kept), limit)]
+        return [(key, self._kept[key]) for key in islice(reversed(self._kept), limit)]
 
     def last_append_ns(self, node: str) -> int:
         """When anything of a node came last; 0 where nothing is known."""
-        return max((at_ns for (name, _), (_, at_ns) in self._kept.items() if name == node), default=0)
+        return max((mark.last_ns for (name, _), mark in self._kept.items() if name == node), default=0)

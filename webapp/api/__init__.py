@@ -9,7 +9,7 @@ from flask import Flask, Response, request
 from jobdb.repository import JobDB
 from pipeline.store import Store
 
-from . import errors, jobs, pages, security, sockets, system, traffic
+from . import audit, errors, jobs, pages, security, sockets, system, traffic
 from .agents import Agents
 from .analysis import Analyses
 from .context import Context
@@ -39,6 +39,7 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
     security.register(app, app.config["ALLOWED_HOSTS"], app.config["PEER_UID"])
     app.register_blueprint(jobs.blueprint, url_prefix=API)
     app.register_blueprint(traffic.blueprint, url_prefix=API)
+    app.register_blueprint(audit.blueprint, url_prefix=API)
     app.register_blueprint(system.blueprint)
     app.register_blueprint(pages.blueprint)
 

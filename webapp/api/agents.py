@@ -1,16 +1,26 @@
 """What the agents say of themselves: their samples, added up, and what was lost."""
 
 import threading
+from collections import Counter
 
 from pipeline.store import Store
 
+from .findings import LOSSES, OVERFLOWS
+
+TOLD = (*LOSSES, *OVERFLOWS)
+
 # The last value stands; all other values of an agent's samples are what was counted in an interval, and are added up.
-GAUGES = ("spool_bytes", "rings", "rss_bytes")
-# Values that count what programs did and no record tells.
-LOSSES = ("lost", "lost_runs")
+GAUGES = ("spool_bytes", "rings", "rss_bytes", "ended")
+# Values that count what programs did and no record tells. What a damaged spool loses (`lost_records`) is missing from the sequence, too.
+LOST = ("lost", "lost_runs")
 # An agent counts a loss when it next looks at the ring, in an interval that may begin after the job's end.
 NOTICED_WITHIN_NS = 60 * 10**9
 LATEST_NS = 2**63 - 1
+
+
+def is_loss(entry: dict) -> bool:
+    """Whether an entry of `Agents.losses` says that anything was lost, and not only that a spool was full."""
+    return any(entry[name] > 0 for name in ("lost", "lost_names", "lost_log_bytes"))
 
 
 class Agents:
@@ -34,16 +44,35 @@ class Agents:
             return [entry | {"values": dict(self._values[node])} for node, entry in nodes.items()]
 
     def losses(self, nodes: list[str], from_ns: int, to_ns: int | None) -> list[dict]:
-        """Operations and records that were lost on each of the nodes in a span of time (to now where `to_ns` is None), as {"node", "lost"}.
+        """What was lost on each of the nodes in a span of time (to now where `to_ns` is None): `lost` operations and records, `lost_names` of
+        files, `lost_log_bytes` of trace logs; and for how long the agent's spool was full (`spool_full_s`), and how many operations programs
+        `folded` then or otherwise.
 
-        They are any program's: whose they were cannot be told. Nodes that lost nothing are left out."""
+        They are any program's: whose they were cannot be told. Nodes that lost nothing, and whose spools were never full, are left out."""
         if not nodes:
             return []
         to_ns = LATEST_NS if to_ns is None else min(to_ns + NOTICED_WITHIN_NS, LATEST_NS)
-        lost = self._store.sample_sums("agent", LOSSES, nodes, from_ns, to_ns)
-        missing = self._store.missing(nodes, from_ns, to_ns)
-        found = {node: round(lost.get(node, 0)) + missing.get(node, 0) for node in sorted({*lost, *missing})}
-        return [{"node": node, "lost": count} for node, count in found.items() if count > 0]
+        sums: dict[str, Counter[str]] = {}
+        for (node, _), values in self._store.sample_sums("agent", TOLD, nodes, from_ns, to_ns).items():
+            sums.setdefault(node, Counter()).update(values)
+        for node, missing in self._store.missing(nodes, from_ns, to_ns).items():
+            sums.setdefault(node, Counter())["missing"] = missing
+        found = [
+            {
+                "node": node,
+                "lost": round(sum(values[name] for name in ("missing", *LOST))),
+                "lost_names": round(values["lost_names"]),
+                "lost_log_bytes": round(values["lost_log_bytes"]),
+                "spool_full_s": round(values["spool_full_seconds"]),
+                "folded": round(values["folded"]),
+            }
+            for node, values in sorted(sums.items())
+        ]
+        return [entry for entry in found if entry["spool_full_s"] > 0 or is_loss(entry)]
+
+    def told(self, nodes: list[str], since_ns: int) -> dict[tuple[str, int], dict[str, float]]:
+        """By (node, boot), what its agent counts since a time of losses and of what it could not keep up with."""
+        return self._store.sample_sums("agent", TOLD, nodes, since_ns, LATEST_NS) if nodes else {}
 
     @staticmethod
     def ever_lost(agents: list[dict]) -> list[str]:

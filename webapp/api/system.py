@@ -8,6 +8,7 @@ import yaml
 from flask import Blueprint, jsonify
 
 from . import params
+from .agents import is_loss
 from .context import agents, context
 
 blueprint = Blueprint("system", __name__)
@@ -40,17 +41,19 @@ def status():
     """The server, its records and its agents."""
     params.only()
     stored, own = context().store.status(), context().status()
+    losses_since_ns = time.time_ns() - LOSSES_SHOWN_NS
     records, totals = stored.get("records", {}), agents().totals(stored.get("high_water", []))
     return jsonify(
         {
             **own,
             "records": {kind: records.get(kind, 0) for kind in ("run", "sample", "job")},
             "dead_letters": stored.get("dead_letters", 0),
+            "dead_letters_dropped": stored.get("dead_letters_dropped", 0),
             "duplicates": stored.get("duplicates", 0),
             "missing": stored.get("missing", 0),
             "last_append_ns": stored.get("last_append_ns"),
             "store_error": stored.get("error"),
             "agents": totals,
-            "losses": agents().losses(agents().ever_lost(totals), time.time_ns() - LOSSES_SHOWN_NS, None),
+            "losses": [entry for entry in agents().losses(agents().ever_lost(totals), losses_since_ns, None) if is_loss(entry)],
         }
     )

@@ -19,7 +19,7 @@ from pipeline.ingest import BindError, Ingest, listen_unix
 from pipeline.lumberjack import Limits
 from pipeline.store import Appended, StoreError
 from tests.integration.pipeline.client import Client, deliver_all
-from tests.unit.pipeline.events import job_event, run_event, sample_event
+from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
 from tests.unit.pipeline.frames import json_frame, window, window_frame
 
 
@@ -220,7 +220,7 @@ def test_a_job_event_that_is_not_taken_is_sent_again(start, store, caplog):
 def test_job_events_are_passed_on_again_when_sent_again_but_never_bad_ones(start, job_events):
     ingest = start()
     for _ in range(2):
-        deliver_all(ingest.port, [job_event(1), job_event(2, event="paused"), job_event(3, event="end", exit_code=0)], 3)
+        deliver_all(ingest.port, [job_event(1), job_event(2, event="paused"), job_event(3, event="end", exit_code=0), job_event(4, time=5)], 4)
     assert [(e["seq"], e["event"]) for e in job_events] == [(1, "start"), (3, "end")] * 2
 
 
@@ -229,18 +229,18 @@ def test_an_end_that_an_agent_tells_for_a_killed_launcher_never_replaces_the_lau
     jobs = JobDB(f"sqlite:///{tmp_path / 'jobs.db'}")
     ingest = start(jobs.apply_event)
     told = [
-        {"event": "start", "time": 1000},
-        {"event": "end", "exit_code": None, "time": 9000},
-        {"event": "end", "exit_code": None, "time": 8000},  # again, by the agent that came after
+        {"event": "start", "time": T0 + 1000},
+        {"event": "end", "exit_code": None, "time": T0 + 9000},
+        {"event": "end", "exit_code": None, "time": T0 + 8000},  # again, by the agent that came after
     ]
     deliver_all(ingest.port, [job_event(number, **event) for number, event in enumerate(told, 1)], 1)
     job = jobs.job("local-1")
-    assert (job.state, job.settled, job.exit_code, job.end_ns) == ("failed", True, None, 8000)
-    told.append({"event": "end", "exit_code": 0, "time": 7000})
+    assert (job.state, job.settled, job.exit_code, job.end_ns) == ("failed", True, None, T0 + 8000)
+    told.append({"event": "end", "exit_code": 0, "time": T0 + 7000})
     deliver_all(ingest.port, [job_event(number, **told[place]) for number, place in enumerate(order, 4)], 2)
     job = jobs.job("local-1")
     jobs.close()
-    assert (job.state, job.exit_code, job.start_ns, job.end_ns) == ("completed", 0, 1000, 7000)
+    assert (job.state, job.exit_code, job.start_ns, job.end_ns) == ("completed", 0, T0 + 1000, T0 + 7000)
 
 
 def test_bad_payloads_become_dead_letters_and_do_not_block(start, store):

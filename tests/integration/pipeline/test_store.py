@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.schema import KINDS
 from pipeline.store import Appended, StoreError, Window
-from tests.unit.pipeline.events import job_event, run_event, sample_event
+from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
 
 
 def seqs(table: pa.Table) -> list[int]:
@@ -63,15 +63,16 @@ def test_samples_add_up_and_only_new_ones_are_read_again(open_store):
     assert totals(again, ["cn3"])[0]["cn3", "seen"] == (20, 10)
 
 
-def test_samples_of_a_span_are_summed_by_node(store):
-    """Sample n lasts from n to n + 1 seconds."""
+def test_samples_of_a_span_are_summed_by_boot(store):
+    """Sample n lasts from n to n + 1 seconds after T0."""
     store.append([sample_event(n, values={"lost": n, "lost_runs": 100, "seen": 7}) for n in range(1, 6)])
     store.append([sample_event(2, node="cn2", values={"seen": 7}), sample_event(3, node="cn2", component="ost", values={"lost": 1})])
-    nodes, names, s = ["cn1", "cn2"], ["lost", "lost_runs"], 10**9
-    assert store.sample_sums("agent", names, nodes, 2 * s + 1, 4 * s - 1) == {"cn1": 205}
-    assert store.sample_sums("agent", ["lost"], nodes, 0, 2**63 - 1) == {"cn1": 15}
-    assert store.sample_sums("agent", names, nodes, 7 * s, 9 * s) == {} == store.sample_sums("agent", names, ["cn2"], 0, 9 * s)
-    assert store.sample_sums("agent", [], nodes, 0, 9 * s) == {} == store.sample_sums("agent", names, [], 0, 9 * s)
+    store.append([sample_event(1, boot="2", values={"lost": 1000})])
+    nodes, names, s, boot = ["cn1", "cn2"], ["lost", "lost_runs"], 10**9, ("cn1", 0xDEADBEEF)
+    assert store.sample_sums("agent", names, nodes, T0 + 2 * s + 1, T0 + 4 * s - 1) == {boot: {"lost": 5, "lost_runs": 200}}
+    assert store.sample_sums("agent", ["lost"], nodes, 0, 2**63 - 1) == {boot: {"lost": 15}, ("cn1", 2): {"lost": 1000}}
+    assert store.sample_sums("agent", names, nodes, T0 + 7 * s, T0 + 9 * s) == {} == store.sample_sums("agent", names, ["cn2"], 0, T0 + 9 * s)
+    assert store.sample_sums("agent", [], nodes, 0, T0 + 9 * s) == {} == store.sample_sums("agent", names, [], 0, T0 + 9 * s)
 
 
 def test_a_gap_is_missed_between_the_records_round_it_and_not_later(store):
@@ -121,7 +122,7 @@ def test_what_was_appended_is_there_after_reopening(open_store):
     store.append([run_event(1), sample_event(2), run_event(3, op="bad"), job_event(4)])
     store.close()
     again = open_store()
-    assert again.append([run_event(1), run_event(4)]) == Appended(duplicates=2)
+    assert again.append([run_event(1), job_event(4)]) == Appended(duplicates=2)
     assert again.append([run_event(5)]) == Appended(runs=1)
     assert seqs(again.runs("local-1")) == [1, 5]
     status = again.status()

@@ -17,10 +17,12 @@ from jobdb.profile import profile
 from jobdb.runs import COLUMNS, read_runs
 from pipeline.store import Appended, StoreError, TooManyRuns
 from pipeline.store import duckdb as store_duckdb
+from pipeline.store import mark as store_mark
 from pipeline.store import marks as store_marks
 from pipeline.store.duckdb import DuckDBStore
+from pipeline.store.mark import Gap
 from tests.unit.jobdb.tables import job as a_job
-from tests.unit.pipeline.events import run_event
+from tests.unit.pipeline.events import job_event, run_event, sample_event
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -166,7 +168,7 @@ def test_a_file_of_an_earlier_version_is_brought_up_and_keeps_its_rows(tmp_path)
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 9
     store = DuckDBStore(path)
-    assert store.append([run_event(3), run_event(4, latency=None)]) == Appended(runs=1, duplicates=1)
+    assert store.append([run_event(3, handle=0x1200BD3F0, uid=None), run_event(4, latency=None)]) == Appended(runs=1, duplicates=1)
     rows = store.runs("local-1", ["seq", "handle", "uid", "latency"]).sort_by("seq").to_pylist()
     store.close()
     assert [(row["handle"], row["uid"]) for row in rows] == [(5, 1000), (5, 1000), (0x1200BD3F0, None), (5, 1000)]
@@ -183,23 +185,68 @@ def test_the_log_stays_bounded(tmp_path):
     assert 0 < largest < 24 << 20
 
 
-def test_dead_letters_are_bounded_in_the_file_and_counted_beyond(tmp_path, monkeypatch):
-    monkeypatch.setattr(store_duckdb, "DEAD_LETTERS_KEPT", 5)
+def test_of_dead_letters_the_newest_are_kept_and_all_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_duckdb, "LETTERS_KEPT", 5)
+    monkeypatch.setattr(store_duckdb, "LETTERS_SLACK", 2)
     store = DuckDBStore(tmp_path / "r")
     for n in range(3):
         assert store.append([run_event(n * 4 + i, op="bad") for i in range(1, 5)]) == Appended(dead_letters=4)
-    assert store.status()["dead_letters"] == 12
+    for reopened in (False, True):
+        if reopened:
+            store.close()
+            store = DuckDBStore(tmp_path / "r")
+        status = store.status()
+        assert (status["dead_letters"], status["dead_letters_dropped"]) == (12, 7)
+        (letters,) = store.letters()
+        assert (letters.node, letters.boot, letters.cause, letters.count, letters.seq) == ("cn1", 0xDEADBEEF, "op", 5, 12)
+    assert store.proof().boots == {("cn1", 0xDEADBEEF): (0, 0, 0)}
     store.close()
-    with duckdb.connect(str(tmp_path / "r")) as file:
-        assert file.execute("SELECT count(*), min(reason) FROM dead_letters").fetchone()[0] == 5
 
 
-def test_gaps_are_bounded_in_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(store_duckdb, "GAPS_KEPT", 2)
+def test_gaps_of_a_boot_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_mark, "GAPS_MAX", 2)
     store = DuckDBStore(tmp_path / "r")
     for seq in (1, 3, 5, 7, 9):
         store.append([run_event(seq)])
-    assert store.status()["missing"] == 4 and store.missing(["cn1"], 0, 2**63 - 1) == {"cn1": 2}
+    for reopened in (False, True):
+        if reopened:
+            store.close()
+            store = DuckDBStore(tmp_path / "r")
+        ((_, found),) = store.boots()
+        assert [(gap.first, gap.last, gap.missing, gap.is_merged) for gap in found.gaps] == [(2, 6, 3, True), (8, 8, 1, False)]
+        assert store.status()["missing"] == 4 and store.missing(["cn1"], 0, 2**63 - 1) == {"cn1": 4}
+    store.close()
+
+
+def test_a_file_whose_boots_were_not_counted_is_brought_up(tmp_path):
+    """As the first version left it: numbers that are missing were counted, and where they lie was not kept."""
+    path = tmp_path / "r"
+    store = DuckDBStore(path)
+    store.append([run_event(1), sample_event(2), job_event(3), run_event(4, op="bad"), run_event(5), run_event(9), run_event(1, node="cn2")])
+    store.close()
+    with duckdb.connect(str(path)) as old:
+        old.execute("CREATE TABLE gaps (node VARCHAR NOT NULL, since_ns BIGINT NOT NULL, until_ns BIGINT NOT NULL, missing BIGINT NOT NULL)")
+        old.execute("INSERT INTO gaps VALUES ('cn1', 10, 20, 3)")
+        old.execute("DROP TABLE open_gaps")
+        old.execute("CREATE TABLE kept AS SELECT node, boot, seq, missing, last_append_ns FROM high_water")
+        old.execute("DROP TABLE high_water")
+        first = "node VARCHAR, boot UBIGINT, seq BIGINT NOT NULL, missing BIGINT NOT NULL, last_append_ns BIGINT NOT NULL"
+        old.execute(f"CREATE TABLE high_water ({first}, PRIMARY KEY (node, boot))")
+        old.execute("INSERT INTO high_water SELECT * FROM kept")
+        old.execute("DROP TABLE kept")
+    # Killed before DuckDB has folded its log into the file: the log must bring the tables up again.
+    code = (
+        "import os\nfrom pipeline.store.duckdb import DuckDBStore\nfrom tests.unit.pipeline.events import run_event\n"
+        f"DuckDBStore({str(path)!r}).append([run_event(10)])\nos._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 9
+    store = DuckDBStore(path)
+    key = ("cn1", 0xDEADBEEF)
+    found = dict(store.boots())
+    assert found[key].gaps == (Gap(1, 9, 3, 10, 20),) and found["cn2", 0xDEADBEEF].gaps == ()
+    assert (found[key].jobs, found[key].letters, found[key].rows) == (1, 1, 5)
+    assert store.append([run_event(7), run_event(10)]) == Appended(dead_letters=1, duplicates=1), "which numbers are missing is not known"
+    assert store.proof().boots == {key: (5, 5, 5), ("cn2", 0xDEADBEEF): (1, 1, 1)}
     store.close()
 
 
@@ -216,10 +263,12 @@ def test_marks_beyond_memory_are_still_known(tmp_path, monkeypatch):
             store.close()
             store = DuckDBStore(tmp_path / "r")
         status = store.status()
-        assert [int(mark["boot"], 16) for mark in status["high_water"]][:2] == ([3, 0xFF] if reopened else [12, 11])
+        assert [int(mark["boot"], 16) for mark in status["high_water"]][:2] == ([0xFF, 3] if reopened else [12, 11])
         assert len(status["high_water"]) == 3
-        assert status["missing"] == 24 and len(store._marks._kept) == 5
-        assert store.append([run_event(n, boot="3") for n in range(1, 6 + reopened)]) == Appended(runs=1, duplicates=4 + reopened)
+        assert status["missing"] == (22 if reopened else 24) and len(store._marks._kept) == 5
+        new = 1 if reopened else 3
+        appended = Appended(runs=new, duplicates=5 + reopened - new, filled=new - 1)
+        assert store.append([run_event(n, boot="3") for n in range(1, 6 + reopened)]) == appended
         assert store.append([run_event(4, boot="2"), run_event(1, boot="2"), run_event(4, boot="1")]) == Appended(duplicates=3)
         assert store.append([run_event(1 + reopened, boot="ff")]) == Appended(runs=1)
         assert store.append([run_event(n, boot="3") for n in (5, 6)][: 1 + reopened]) == Appended(duplicates=1 + reopened)

@@ -166,7 +166,7 @@ def test_status_counts_what_came(server):
     (agent,) = status["agents"]
     assert (agent["node"], agent["seq"]) == ("n1", 4)
     assert agent["values"] == {"seen": 10, "lost": 4, "rss_bytes": 100}
-    assert server.get("/jobs/42")["losses"] == [{"node": "n1", "lost": 4}]
+    assert server.get("/jobs/42")["losses"] == [{"node": "n1", "lost": 4, "lost_names": 0, "lost_log_bytes": 0, "spool_full_s": 0, "folded": 0}]
     server.take([node.job("end", T0 + 5 * S, exit_code=0), node.job("start", T0 + 100 * S, job="43")])
     assert server.get("/jobs/43")["losses"] == []
 

@@ -86,12 +86,27 @@ def test_a_summary_tells_each_direction_that_was_used() -> None:
     assert "read" not in text.replace("already", "") and "2 calls failed" in text and "1 file " in text
 
 
+def loss(**counts: int) -> dict:
+    return {"node": "n1\x1b[2J"} | dict.fromkeys(("lost", "lost_names", "lost_log_bytes", "spool_full_s", "folded"), 0) | counts
+
+
 def test_losses_are_told_first() -> None:
-    answer = {"job": JOB, "profile": PROFILE, "losses": [{"node": "n1\x1b[2J", "lost": 1234}]}
+    answer = {"job": JOB, "profile": PROFILE, "losses": [loss(lost=1234)]}
     told = "1,234 operations or records were lost on n1?[2J meanwhile: the figures are perhaps too low"
-    assert report.summary(answer)[1].strip() == told
+    assert report.summary(answer)[1].strip() == told and "operations or" not in report.summary(answer)[2]
     shown = rendered(report.show(answer, SERIES, FILES, PROCESSES, "http://x", 120))
     assert shown.index("1,234 operations or records were lost") < shown.index("Traffic")
+
+
+def test_a_spool_that_was_full_is_told_in_plain_words_and_is_no_loss() -> None:
+    answer = {"job": JOB, "profile": PROFILE, "losses": [loss(spool_full_s=75, folded=3), loss(lost_names=1, lost_log_bytes=2048)]}
+    assert [line.strip() for line in report.summary(answer)[1:4]] == [
+        "2.0 KiB of a trace log on n1?[2J were gone before they were read: the figures are perhaps too low",
+        "1 file name found no room on n1?[2J meanwhile: some files are listed by their id",
+        "the agent's spool on n1?[2J was full for 1 min 15 s meanwhile, and 3 operations of programs there were folded: "
+        "counts and bytes are exact, single times and offsets are not",
+    ]
+    assert "full for 1 min 15 s" in rendered(report.show(answer, SERIES, FILES, PROCESSES, "http://x", 120))
 
 
 def test_a_job_of_which_nothing_was_seen_says_why_that_may_be() -> None:

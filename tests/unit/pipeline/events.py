@@ -2,6 +2,7 @@
 
 from typing import Any
 
+T0 = 1_700_000_000 * 10**9
 
 def envelope(kind: str, seq: int, node: str, boot: str) -> dict[str, Any]:
     return {"kind": kind, "node": node, "boot": boot, "seq": seq}
@@ -27,7 +28,7 @@ def run_event(seq: int, *, node: str = "cn1", boot: str = "00000000deadbeef", **
         "size": 4096,
         "count": 1,
         "bytes": 4096,
-        "start": 1_700_000_000_000_000_000 + seq * 1000,
+        "start": T0 + seq * 1000,
         "end": 1_700_000_000_000_000_900 + seq * 1000,
         "busy_ns": 900,
         "slow_ns": 900,
@@ -39,12 +40,12 @@ def run_event(seq: int, *, node: str = "cn1", boot: str = "00000000deadbeef", **
 
 
 def sample_event(seq: int, *, node: str = "cn1", boot: str = "00000000deadbeef", **changes: Any) -> dict[str, Any]:
-    """A well-formed sample of an agent."""
+    """A well-formed sample of an agent, of second `seq` after T0."""
     return envelope("sample", seq, node, boot) | {
         "component": "agent",
         "instance": node,
-        "start": seq * 10**9,
-        "end": (seq + 1) * 10**9,
+        "start": T0 + seq * 10**9,
+        "end": T0 + (seq + 1) * 10**9,
         "values": {"seen": 10, "load": 0.5},
         **changes,
     }
@@ -61,7 +62,7 @@ def job_event(seq: int, *, node: str = "cn1", boot: str = "00000000deadbeef", **
         "command": "ior -w",
         "user": "ann",
         "uid": 1000,
-        "time": 1_700_000_000_000_000_000,
+        "time": T0,
         "exit_code": None,
         **changes,
     }

@@ -4,6 +4,7 @@ import os
 import threading
 
 from jobdb.repository import JobDB
+from pipeline.store import Proof
 from tests.unit.jobdb.tables import SCHEMA, T0, row, table
 from webapp.api import create_app
 
@@ -16,6 +17,7 @@ class FakeStore:
     def __init__(self):
         self.rows, self.sample_rows, self.asked, self.lock = {}, [], 0, threading.Lock()
         self.high_water, self.gaps, self.totals_read = [], [], 0
+        self.marks, self.dead_letters = [], []
 
     def add(self, job, *rows):
         self.rows.setdefault(job, []).extend(rows)
@@ -39,7 +41,9 @@ class FakeStore:
         found = {}
         for sample in self.sample_rows:
             if sample["node"] in nodes and sample["end"] >= from_ns and sample["start"] <= to_ns:
-                found[sample["node"]] = found.get(sample["node"], 0) + sum(sample["values"].get(name, 0) for name in names)
+                sums = found.setdefault((sample["node"], 255), {})
+                for name in set(names) & set(sample["values"]):
+                    sums[name] = sums.get(name, 0) + sample["values"][name]
         return found
 
     def missing(self, nodes, from_ns, to_ns):
@@ -48,6 +52,15 @@ class FakeStore:
             if node in nodes and until_ns >= from_ns and since_ns <= to_ns:
                 found[node] = found.get(node, 0) + count
         return found
+
+    def boots(self, node=None, since_ns=0):
+        return [(key, mark) for key, mark in self.marks if node in (None, key[0]) and mark.last_ns >= since_ns]
+
+    def letters(self, node=None, since_ns=0):
+        return [line for line in self.dead_letters if node in (None, line.node) and line.last_ns >= since_ns]
+
+    def proof(self, node=None, since_ns=0):
+        return Proof({key: (mark.rows, mark.rows, mark.rows) for key, mark in self.boots(node, since_ns)}, {"2023-11-14": 3})
 
     def version(self, job, window=None):
         return len(self._found(job, window))

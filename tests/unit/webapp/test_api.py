@@ -375,6 +375,10 @@ def test_status_keeps_no_boot_and_holds_only_nodes_that_it_shows(site):
     assert list(site.app.extensions["bellrock"].agents._values) == ["n49"]
 
 
+def loss(node="n1", **counts):
+    return {"node": node} | dict.fromkeys(("lost", "lost_names", "lost_log_bytes", "spool_full_s", "folded"), 0) | counts
+
+
 def test_losses_are_those_of_the_jobs_time_and_nodes(site):
     """Sums since the spool's birth would mark every later job of the node."""
     site.finished_job()  # on n1, from T0 to T0 + 4 s
@@ -383,13 +387,27 @@ def test_losses_are_those_of_the_jobs_time_and_nodes(site):
     site.store.gaps = [("n1", before, before + S, 4), ("n1", after, after + S, 4), ("n9", T0, T0 + S, 4)]
     assert site.get("/api/v1/jobs/7")["losses"] == []
     site.store.sample_rows += [sample(start=T0 - S, end=T0 + S, lost=2, lost_runs=3, seen=9), sample(start=T0 + 4 * S, end=T0 + 14 * S, lost=1)]
-    assert site.get("/api/v1/jobs/7")["losses"] == [{"node": "n1", "lost": 6}]
+    assert site.get("/api/v1/jobs/7")["losses"] == [loss("n1", lost=6)]
     site.store.gaps.append(("n1", before, T0, 7))
-    assert site.get("/api/v1/jobs/7")["losses"] == [{"node": "n1", "lost": 13}]
+    assert site.get("/api/v1/jobs/7")["losses"] == [loss("n1", lost=13)]
     site.jobdb.apply_event(event(job="8", time=after + 3600 * S))
     assert site.get("/api/v1/jobs/8")["losses"] == []
     site.store.sample_rows.append(sample(start=after + 7200 * S, end=after + 7201 * S, lost_runs=1))
-    assert site.get("/api/v1/jobs/8")["losses"] == [{"node": "n1", "lost": 1}]
+    assert site.get("/api/v1/jobs/8")["losses"] == [loss("n1", lost=1)]
+
+
+def test_a_full_spool_is_told_of_a_job_and_is_no_loss(site):
+    site.finished_job()
+    site.store.high_water = [mark()]
+    site.store.sample_rows = [sample(start=T0, end=T0 + S, folded=7)]
+    assert site.get("/api/v1/jobs/7")["losses"] == [], "which of its operations were folded the job's own runs say"
+    site.store.sample_rows.append(sample(start=T0, end=T0 + S, spool_full_seconds=12))
+    assert site.get("/api/v1/jobs/7")["losses"] == [loss(spool_full_s=12, folded=7)]
+    now_ns = time.time_ns()
+    site.store.sample_rows = [sample(start=now_ns - S, end=now_ns, spool_full_seconds=12, lost_log_bytes=0)]
+    assert site.get("/api/v1/status")["losses"] == []
+    site.store.sample_rows.append(sample(start=now_ns - S, end=now_ns, lost_names=2, lost_log_bytes=9))
+    assert site.get("/api/v1/status")["losses"] == [loss(spool_full_s=12, lost_names=2, lost_log_bytes=9)]
 
 
 def test_status_tells_of_losses_for_a_day(site):
@@ -397,7 +415,7 @@ def test_status_tells_of_losses_for_a_day(site):
     site.store.high_water = [mark(), mark("n2")]
     site.store.sample_rows = [sample(start=now_ns - 90_000 * S, end=now_ns - 89_990 * S, lost=5), sample("n2", now_ns - 3600 * S, now_ns - 3590 * S, lost=1)]
     status = site.get("/api/v1/status")
-    assert status["losses"] == [{"node": "n2", "lost": 1}] and status["agents"][0]["values"]["lost"] == 5
+    assert status["losses"] == [loss("n2", lost=1)] and status["agents"][0]["values"]["lost"] == 5
 
 
 def test_bug_in_a_route_keeps_the_shape_and_hides_the_text(site):

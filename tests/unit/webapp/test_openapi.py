@@ -7,6 +7,8 @@ from jsonschema import Draft202012Validator
 
 from jobdb.repository import SORTS
 from jobdb.tables import FILE_SORTS, NODE_SORTS, PROCESS_SORTS
+from pipeline.store import Letters
+from pipeline.store.mark import Gap, Mark
 from tests.unit.jobdb.tables import T0, row
 from tests.unit.webapp.fakes import S, Site, event
 from webapp.api.system import description
@@ -25,6 +27,10 @@ def site(tmp_path):
         made.jobdb.apply_event(event(job=job, node="n9" if more else "n1"))
         made.store.add(job, row("unseen", program="solver", flags=128))
         made.store.add(None, *more)
+    gap = Gap(2, 3, 2, 0, 7)
+    made.store.marks = [(("n1", 255), Mark(5, (gap,), first_ns=6, last_ns=7, clock_offset_ns=-5, conflicts=1)), (("n2", 1), Mark(1, last_ns=5))]
+    made.store.dead_letters = [Letters("n1", 255, "op", 3, 5, 7, 4, "op: bad", "{}"), Letters(None, None, "no JSON", 1, 5, 7, None, "no JSON: cut", "")]
+    made.store.sample_rows = [{"node": "n1", "component": "agent", "start": 0, "end": 1, "values": {"lost": 2, "folded": 3}}]
     made.store.high_water = [{"node": "n1", "boot": "0" * 16, "seq": 5, "missing": 0, "last_append_ns": 7}]
     yield made
     made.close()
@@ -66,6 +72,13 @@ def test_examples_are_valid(path):
         if status != "default" and "example" in response["content"]["application/json"]:
             validate(response_schema(path, status), response["content"]["application/json"]["example"])
     validate(response_schema(path, "default"), description()["components"]["responses"]["Error"]["content"]["application/json"]["example"])
+
+
+def test_a_deep_audit_is_valid(site):
+    answer = site.get("/api/v1/audit?deep=1&since_ns=6")
+    validate(response_schema("/api/v1/audit", 200), answer)
+    assert answer["proof"]["boots"] == 1 == answer["boots_total"] and not answer["clean"]
+    assert site.get("/api/v1/audit?node=no-such", status=404)["error"]["code"] == "no_node"
 
 
 def test_a_wrong_answer_is_not_valid(site):

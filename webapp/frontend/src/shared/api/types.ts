@@ -27,10 +27,15 @@ export interface Headline {
   unseen_programs: number | null;
 }
 
-/** Operations and records that were lost on a node in some time, whosever they were. */
+/** What was lost on a node in some time, whosever it was, and how long its agent's spool was full. */
 export interface Loss {
   node: string;
+  /** Operations and records. */
   lost: number;
+  lost_names: number;
+  lost_log_bytes: number;
+  spool_full_s: number;
+  folded: number;
 }
 
 export interface Job {

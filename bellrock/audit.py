@@ -1,0 +1,126 @@
+"""`bellrock audit`: asks the running server what is missing, and prints its report."""
+
+import datetime
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from bellrock import text
+from bellrock.client import Client
+from bellrock.errors import Unavailable, UsageError
+from bellrock.report import of
+from bellrock.state import find
+
+# Counting all rows of a large store takes so long at most.
+DEEP_TIMEOUT_S = 3600.0
+TIMEOUT_S = 60.0
+# Of what agents count, operations and records.
+LOST = ("lost", "lost_runs", "lost_records")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def ask(state: Path, *, node: str | None, since_ns: int | None, silent_s: int | None, limit: int | None, deep: bool) -> dict[str, Any]:
+    """The report of the server that runs on a state. Raises Unavailable where none does: only it can look into its records."""
+    found = find(state)
+    if found is None:
+        raise Unavailable(f"no server runs on {state}, and only a running one knows what has come", "start it with `bellrock server`, then ask again")
+    client = Client(found.url, DEEP_TIMEOUT_S if deep else TIMEOUT_S)
+    return client.get("/api/v1/audit", node=node, since_ns=since_ns, silent_s=silent_s, limit=limit, deep=1 if deep else None)
+
+
+def instant_ns(given: str, now_ns: int | None = None) -> int:
+    """The instant that `--since` means: "90m", "2d" (ago), or a date or time in ISO 8601, UTC where it bears no zone. Raises UsageError."""
+    ago = re.fullmatch(r"(\d{1,9})([smhdw])", given, re.ASCII)
+    if ago is not None:
+        return max(0, (time.time_ns() if now_ns is None else now_ns) - int(ago[1]) * _UNITS[ago[2]] * 10**9)
+    try:
+        when = datetime.datetime.fromisoformat(given)
+        if when.tzinfo is None:
+            when = when.replace(tzinfo=datetime.UTC)
+        return max(0, int(when.timestamp()) * 10**9)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"--since {given}: neither a span nor a time", "write 90m, 12h, 2d, 2026-11-21 or 2026-11-21T08:00") from error
+
+
+def shown(report: dict[str, Any]) -> RenderableType:
+    """The report for a person."""
+    missing = [finding for finding in report["findings"] if finding["severity"] == "missing"]
+    parts: list[RenderableType] = [_verdict(report, len(missing))]
+    for title, findings, style in (("Missing", missing, "red"), ("To know", report["findings"][len(missing) :], "yellow")):
+        if findings:
+            parts += [Text(f"\n{title}", "bold"), _findings(findings, style)]
+    if report["boots"]:
+        more = f" (the first {len(report['boots'])} of {text.number(report['boots_total'])})" if len(report["boots"]) < report["boots_total"] else ""
+        parts += [Text.assemble("\n", ("Spools", "bold"), (more, "dim")), _boots(report["boots"], report["now_ns"])]
+    proof = report["proof"]
+    if proof is not None:
+        parts += [Text("\nRows", "bold"), Text(f"{text.number(proof['rows'])} counted, of {of(proof['boots'], 'spool')}"), _days(proof["days"])]
+    return Group(*parts)
+
+
+def _verdict(report: dict[str, Any], missing: int) -> Text:
+    of_spools = of(report["boots_total"], "spool")
+    if not report["clean"]:
+        more = f"; the first {len(report['findings'])} of {text.number(report['findings_total'])} are listed" if report["findings_total"] > len(report["findings"]) else ""
+        return Text(f"not clean: {of(missing, 'finding')} of something missing, of {of_spools}{more}", "bold red")
+    if not report["boots_total"]:
+        return Text("no record has come yet" if not report["since_ns"] else "no record has come since")
+    return Text(f"clean: nothing is missing, of {of_spools}", "bold green")
+
+
+def _findings(findings: Sequence[dict[str, Any]], style: str) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True, style=style)
+    table.add_column(overflow="fold", ratio=1)
+    for finding in findings:
+        said = Text(text.plain(finding["text"]))
+        if finding["hint"]:
+            said.append(f"\n{text.plain(finding['hint'])}", "dim")
+        table.add_row(text.plain(finding["node"] or "(no id)"), said)
+    return table
+
+
+def _boots(boots: Sequence[dict[str, Any]], now_ns: int) -> Table:
+    """A line for each spool. Of the counts, those that are 0 everywhere are left out."""
+    counts = {
+        "MISSING": [boot["missing"] for boot in boots],
+        "REFUSED": [boot["dead_letters"] for boot in boots],
+        "AGAIN": [boot["duplicates"] for boot in boots],
+        "LATE": [boot["late"] for boot in boots],
+        "LOST": [sum(boot["told"].get(name, 0) for name in LOST) for boot in boots],
+        "FOLDED": [boot["told"].get("folded", 0) for boot in boots],
+    }
+    full_s = [boot["told"].get("spool_full_seconds", 0) for boot in boots]
+    chosen = [name for name, values in counts.items() if any(values)]
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("NODE", "BOOT", "AGENT"):
+        table.add_column(name, no_wrap=True)
+    for name in ("HEARD", "CLOCK", "LAST RECORD", *chosen, *(["SPOOL FULL"] if any(full_s) else [])):
+        table.add_column(name, justify="right", no_wrap=True)
+    for place, boot in enumerate(boots):
+        table.add_row(
+            text.plain(boot["node"]),
+            boot["boot"],
+            boot["state"],
+            f"{text.duration((now_ns - boot['last_append_ns']) / 1e9)} ago",
+            "" if boot["clock_offset_s"] is None else f"{boot['clock_offset_s']:+.1f} s",
+            text.number(boot["seq"]),
+            *(text.number(counts[name][place]) if counts[name][place] else "" for name in chosen),
+            *([text.duration(full_s[place])] if full_s[place] else []),
+        )
+    return table
+
+
+def _days(days: Sequence[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("DAY", no_wrap=True)
+    table.add_column("ROWS", justify="right", no_wrap=True)
+    for row in days:
+        table.add_row(row["day"], text.number(row["rows"]))
+    return table

@@ -1,0 +1,153 @@
+"""The store's books in its DuckDB file: what of each boot came, what did not, what was refused, and how much there is of everything."""
+
+import duckdb
+import pyarrow as pa
+
+from pipeline.store.duckdb_tables import as_table, insert, upsert
+from pipeline.store.mark import Gap, Key, Mark
+
+# Letters that are kept, and how many more may come before the oldest are dropped, so that a broken peer cannot fill the disk with them.
+LETTERS_KEPT = 100_000
+LETTERS_SLACK = 10_000
+
+_MARK_COLUMNS = {
+    "seq": ("BIGINT", "seq"),
+    "missing": ("BIGINT", "missing"),
+    "last_append_ns": ("BIGINT", "last_ns"),
+    "first_append_ns": ("BIGINT", "first_ns"),
+    "jobs": ("BIGINT", "jobs"),
+    "letters": ("BIGINT", "letters"),
+    "duplicates": ("BIGINT", "duplicates"),
+    "conflicts": ("BIGINT", "conflicts"),
+    "late": ("BIGINT", "late"),
+    "fingerprint": ("BIGINT", "fingerprint"),
+    "clock_offset_ns": ("BIGINT", "clock_offset_ns"),
+    "ended": ("BOOLEAN", "ended"),
+}
+_NULLABLE = ("clock_offset_ns",)
+_FIRST_COLUMNS = ("seq", "missing", "last_append_ns")  # all that the first version had
+_ARROW = {"BIGINT": pa.int64(), "BOOLEAN": pa.bool_()}
+_MARKS = pa.schema([("node", pa.string()), ("boot", pa.uint64()), *((name, _ARROW[dtype]) for name, (dtype, _) in _MARK_COLUMNS.items())])
+_GAPS = pa.schema(
+    [
+        ("node", pa.string()),
+        ("boot", pa.uint64()),
+        *((name, pa.int64()) for name in ("first_seq", "last_seq", "missing", "since_ns", "until_ns")),
+    ]
+)
+_LETTERS = pa.schema(
+    [
+        ("received_ns", pa.int64()),
+        ("node", pa.string()),
+        ("boot", pa.uint64()),
+        ("seq", pa.int64()),
+        ("reason", pa.string()),
+        ("raw", pa.string()),
+    ]
+)
+_TOTALS = pa.schema([("name", pa.string()), ("value", pa.int64())])
+# `dead_letters` counts all that there ever were, `letters_dropped` those of them that are not kept any more.
+TOTALS = ("run", "sample", "job", "duplicates", "dead_letters", "letters_dropped")
+
+_MARKS_SELECT = f'SELECT node, boot, {", ".join(name for name in _MARK_COLUMNS if name != "missing")} FROM high_water'
+_GAPS_SELECT = "SELECT node, boot, first_seq, last_seq, missing, since_ns, until_ns FROM open_gaps"
+
+
+def open_books(connection: duckdb.DuckDBPyConnection) -> None:
+    """Makes the tables where they are missing, and brings up those of an earlier version, in one transaction."""
+    connection.begin()
+    try:
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS dead_letters "
+            "(received_ns BIGINT NOT NULL, node VARCHAR, boot UBIGINT, seq BIGINT, reason VARCHAR NOT NULL, raw VARCHAR NOT NULL)"
+        )
+        columns = ", ".join(f"{name} {_MARK_COLUMNS[name][0]} NOT NULL" for name in _FIRST_COLUMNS)
+        connection.execute(f"CREATE TABLE IF NOT EXISTS high_water (node VARCHAR, boot UBIGINT, {columns}, PRIMARY KEY (node, boot))")
+        # `missing` numbers of first_seq to last_seq have not come: see pipeline.store.mark.Gap.
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS open_gaps (node VARCHAR NOT NULL, boot UBIGINT NOT NULL, first_seq BIGINT NOT NULL, "
+            "last_seq BIGINT NOT NULL, missing BIGINT NOT NULL, since_ns BIGINT NOT NULL, until_ns BIGINT NOT NULL)"
+        )
+        connection.execute("CREATE TABLE IF NOT EXISTS totals (name VARCHAR PRIMARY KEY, value BIGINT NOT NULL)")
+        _bring_up(connection)
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
+
+
+def _bring_up(connection: duckdb.DuckDBPyConnection) -> None:
+    found = [row[0] for row in connection.execute("DESCRIBE high_water").fetchall()]
+    new = [name for name in _MARK_COLUMNS if name not in found]
+    for name in new:
+        default = "" if name in _NULLABLE else f" DEFAULT {'FALSE' if _MARK_COLUMNS[name][0] == 'BOOLEAN' else 0}"
+        connection.execute(f"ALTER TABLE high_water ADD COLUMN {name} {_MARK_COLUMNS[name][0]}{default}")
+    if "jobs" in new:
+        # Not counted by boot until now: what has neither a row nor a letter is taken for job events.
+        rows = "SELECT node, boot FROM runs UNION ALL SELECT node, boot FROM samples"
+        connection.execute(
+            "UPDATE high_water SET first_append_ns = last_append_ns, "
+            "letters = (SELECT count(*) FROM dead_letters l WHERE l.node = high_water.node AND l.boot = high_water.boot AND l.seq <= high_water.seq)"
+        )
+        connection.execute(
+            "UPDATE high_water SET jobs = greatest(0, seq - missing - letters - coalesce(r.rows, 0)) FROM "
+            f"(SELECT h.node, h.boot, rows FROM high_water h LEFT JOIN (SELECT node, boot, count(*) AS rows FROM ({rows}) GROUP BY ALL) c "
+            "ON c.node = h.node AND c.boot = h.boot) r WHERE r.node = high_water.node AND r.boot = high_water.boot"
+        )
+        kept = "(SELECT count(*) FROM dead_letters)"
+        connection.execute(f"INSERT INTO totals SELECT 'letters_dropped', value - {kept} FROM totals WHERE name = 'dead_letters'")
+    if connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'gaps'").fetchone():
+        # Numbers that are missing were only counted until now: somewhere below the mark, and when only by node.
+        connection.execute(
+            "INSERT INTO open_gaps SELECT h.node, h.boot, 1, h.seq, h.missing, coalesce(min(g.since_ns), 0), coalesce(max(g.until_ns), h.last_append_ns) "
+            "FROM high_water h LEFT JOIN gaps g ON g.node = h.node WHERE h.missing > 0 GROUP BY h.node, h.boot, h.seq, h.missing, h.last_append_ns"
+        )
+        connection.execute("DROP TABLE gaps")
+
+
+def write_books(
+    cursor: duckdb.DuckDBPyConnection, marks: dict[Key, Mark], before: dict[Key, Mark | None], letters: list[dict], totals: dict[str, int]
+) -> None:
+    """Writes new marks (`before`: those that they replace), letters, and the totals that have changed."""
+    if marks:
+        rows = [(*key, *(getattr(mark, field) for _, field in _MARK_COLUMNS.values())) for key, mark in marks.items()]
+        upsert(cursor, "high_water", as_table(rows, _MARKS), tuple(_MARK_COLUMNS))
+    changed = [key for key, mark in marks.items() if mark.gaps != _gaps(before[key])]
+    for node, boot in changed:
+        cursor.execute("DELETE FROM open_gaps WHERE node = $node AND boot = $boot", {"node": node, "boot": boot})
+    gaps = [(*key, gap.first, gap.last, gap.missing, gap.since_ns, gap.until_ns) for key in changed for gap in marks[key].gaps]
+    if gaps:
+        insert(cursor, "open_gaps", as_table(gaps, _GAPS))
+    if letters:
+        insert(cursor, "dead_letters", pa.Table.from_pylist(letters, _LETTERS))
+    if totals:
+        upsert(cursor, "totals", as_table(list(totals.items()), _TOTALS), ("value",))
+
+
+def _gaps(mark: Mark | None) -> tuple[Gap, ...]:
+    return mark.gaps if mark is not None else ()
+
+
+def drop_letters(cursor: duckdb.DuckDBPyConnection, count: int) -> None:
+    """Drops the oldest dead letters."""
+    cursor.execute(f"DELETE FROM dead_letters WHERE rowid IN (SELECT rowid FROM dead_letters ORDER BY received_ns, rowid LIMIT {count})")
+
+
+def read_marks(
+    cursor: duckdb.DuckDBPyConnection, *, node: str | None = None, boot: int | None = None, since_ns: int = 0, limit: int
+) -> list[tuple[Key, Mark]]:
+    """Marks of a node, a boot, or all, that were moved since a time: the last moved first."""
+    where = "last_append_ns >= $since AND ($node IS NULL OR node = $node) AND ($boot IS NULL OR boot = $boot)"
+    params = {"since": since_ns, "node": node, "boot": boot}
+    rows = cursor.execute(f"{_MARKS_SELECT} WHERE {where} ORDER BY last_append_ns DESC LIMIT {limit}", params).fetchall()
+    gaps: dict[Key, list[Gap]] = {}
+    of_all = "" if node is None else " WHERE node = $node AND ($boot IS NULL OR boot = $boot)"
+    for row in cursor.execute(f"{_GAPS_SELECT}{of_all} ORDER BY first_seq", {} if node is None else {"node": node, "boot": boot}).fetchall():
+        gaps.setdefault(row[:2], []).append(Gap(*row[2:]))
+    fields = [field for _, field in _MARK_COLUMNS.values() if field != "missing"]
+    return [(row[:2], Mark(gaps=tuple(gaps.get(row[:2], ())), **dict(zip(fields, row[2:], strict=True)))) for row in rows]
+
+
+def read_totals(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """How much of everything there is."""
+    return dict.fromkeys(TOTALS, 0) | dict(cursor.execute("SELECT name, value FROM totals WHERE name IN (SELECT unnest($names))", {"names": list(TOTALS)}).fetchall())

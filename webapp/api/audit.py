@@ -1,0 +1,46 @@
+"""The audit: what is missing, what was refused, and who is silent."""
+
+import threading
+import time
+
+from flask import Blueprint, jsonify
+
+from . import params
+from .context import agents, context
+from .errors import ApiError, Busy
+from .findings import SILENT_S, report
+
+blueprint = Blueprint("audit", __name__)
+
+LATEST_NS = 2**63 - 1
+BOOTS_LISTED_MAX = 10_000
+# Counting all rows takes the store's two threads for long: one at a time.
+_proving = threading.Lock()
+
+
+@blueprint.get("/audit")
+def audit():
+    """Gaps, dead letters, losses, silent agents."""
+    params.only("node", "since_ns", "silent_s", "limit", "deep")
+    node = params.text("node") or None
+    since_ns = params.integer("since_ns", 0, 0, LATEST_NS)
+    silent_s = params.integer("silent_s", SILENT_S, 1, 10**9)
+    limit = params.integer("limit", 200, 1, BOOTS_LISTED_MAX)
+    store = context().store
+    # Counted first: what comes meanwhile is in the marks then, and in the count not yet.
+    proof = _proof(node, since_ns) if params.choice("deep", ("0", "1")) == "1" else None
+    marks = store.boots(node, since_ns)
+    letters = store.letters(node, since_ns)
+    if node is not None and not marks and not letters and not store.boots(node):
+        raise ApiError(404, "no_node", f"no record of a node {node[:100]!r} has come", "`bellrock audit` lists all nodes")
+    told = agents().told(sorted({key[0] for key, _ in marks}), since_ns)
+    return jsonify(report(marks, letters, told, proof, now_ns=time.time_ns(), since_ns=since_ns, silent_s=silent_s, limit=limit))
+
+
+def _proof(node: str | None, since_ns: int):
+    if not _proving.acquire(blocking=False):
+        raise Busy("the server is counting all rows for another audit")
+    try:
+        return context().store.proof(node, since_ns)
+    finally:
+        _proving.release()

@@ -1,0 +1,219 @@
+"""What an audit finds: pure functions from what the store and the agents tell to a report for a person."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.store import Letters, Proof
+from pipeline.store.mark import Gap, Key, Mark
+
+# An agent that runs sends a sample every few seconds; one that was not heard of for so long is silent.
+SILENT_S = 300
+# A clock that is further from the server's is told.
+CLOCK_OFFSET_S_MAX = 300
+# Findings and boots that a report lists; all are counted.
+FINDINGS_MAX = 1000
+GAPS_LISTED_MAX = 64
+
+# What agents count that makes figures too low, or poorer: name → what it is of.
+LOSSES = {
+    "lost": "operations that programs could not record",
+    "lost_runs": "runs that were overwritten in a ring file before they were read",
+    "lost_records": "records that were lost with a damaged spool",
+    "lost_names": "file names that found no room",
+    "lost_log_bytes": "bytes of a trace log that were gone before they were read",
+}
+# What costs detail and no sum.
+OVERFLOWS = ("folded", "spool_full_seconds")
+
+_SECOND = 10**9
+
+
+def report(
+    marks: Sequence[tuple[Key, Mark]],
+    letters: Sequence[Letters],
+    told: Mapping[Key, Mapping[str, float]],
+    proof: Proof | None,
+    *,
+    now_ns: int,
+    since_ns: int,
+    silent_s: int,
+    limit: int,
+) -> dict[str, Any]:
+    """The report of an audit, as /api/v1/audit answers it: `boots` are those with a finding first, then the last heard of, `limit` at most.
+
+    marks: the last heard of first. told: what agents count (LOSSES, OVERFLOWS) since `since_ns`, by boot. proof: None where rows were not counted.
+    """
+    states = _states(marks, now_ns, silent_s)
+    findings = []
+    boots = []
+    for key, mark in marks:
+        gaps = [gap for gap in mark.gaps if gap.until_ns >= since_ns]
+        found = _of_boot(key, mark, gaps, told.get(key, {}), states[key], now_ns)
+        findings += found
+        boots.append((not found, _boot_json(key, mark, gaps, told.get(key, {}), states[key])))
+    findings += _at_once(marks) + _of_letters(letters) + ([] if proof is None else _of_proof(proof))
+    # Sorting keeps the order of what is alike.
+    findings.sort(key=lambda finding: finding["severity"] != "missing")
+    boots.sort(key=lambda entry: entry[0])
+    return {
+        "now_ns": now_ns,
+        "since_ns": since_ns,
+        "clean": all(finding["severity"] != "missing" for finding in findings),
+        "findings": findings[:FINDINGS_MAX],
+        "findings_total": len(findings),
+        "boots": [boot for _, boot in boots[:limit]],
+        "boots_total": len(boots),
+        "dead_letters": [_letters_json(line) for line in letters],
+        "proof": None if proof is None else _proof_json(proof),
+    }
+
+
+def _states(marks: Sequence[tuple[Key, Mark]], now_ns: int, silent_s: int) -> dict[Key, str]:
+    states, seen = {}, set()
+    for key, mark in marks:
+        if key[0] in seen:
+            states[key] = "replaced"
+        elif mark.ended:
+            states[key] = "ended"
+        else:
+            states[key] = "silent" if now_ns - mark.last_ns > silent_s * _SECOND else "heard"
+        seen.add(key[0])
+    return states
+
+
+def _of_boot(key: Key, mark: Mark, gaps: list[Gap], told: Mapping[str, float], state: str, now_ns: int) -> list[dict]:
+    found = []
+    if gaps:
+        missing = sum(gap.missing for gap in gaps)
+        text = f"{_count(missing, 'record')} never came: numbers {_ranges(gaps)}"
+        found.append(_finding("gap", key, text, "the node's disk or the way here lost them; look at the agent's log for torn or damaged spool entries"))
+    for name, what in LOSSES.items():
+        if told.get(name, 0) > 0:
+            text = f"the agent tells of {told[name]:,.0f} {what}"
+            found.append(_finding(name, key, text, "figures of jobs that ran there then may be too low; the agent's log says why"))
+    if state == "silent":
+        text = f"the agent has been silent for {_span((now_ns - mark.last_ns) / _SECOND)}, and did not say that it ends"
+        found.append(_finding("silent", key, text, "look there with `systemctl status bellrock-agent`; what it has seen waits in its spool"))
+    if mark.conflicts:
+        text = f"{_count(mark.conflicts, 'record')} came with a number that another record had before: two agents have the same boot id"
+        hint = "a machine was cloned while its agent ran: stop one of the two agents, empty its spool directory, and start it again"
+        found.append(_finding("conflict", key, text, hint))
+    offset_s = (mark.clock_offset_ns or 0) / _SECOND
+    if abs(offset_s) > CLOCK_OFFSET_S_MAX and state in ("heard", "silent"):
+        way = "ahead of the server's" if offset_s > 0 else "behind the server's, or its records come that late"
+        found.append(_note("clock", key, f"the node's clock is {_span(abs(offset_s))} {way}", "see to it that both run NTP: `timedatectl`"))
+    if mark.late:
+        found.append(_note("late", key, f"{_count(mark.late, 'record')} came more than a day after their end; they are kept, each under its own day", ""))
+    if told.get("spool_full_seconds", 0) > 0:
+        text = f"the spool was full for {_span(told['spool_full_seconds'])}: the rings were not read meanwhile"
+        found.append(_note("spool_full", key, text, "give the agent a larger spool_max_bytes, or see why the server did not take its records"))
+    if told.get("folded", 0) > 0:
+        text = f"{_count(round(told['folded']), 'operation')} were folded: their counts and bytes are exact, single times and offsets are not"
+        found.append(_note("folded", key, text, ""))
+    return found
+
+
+def _at_once(marks: Sequence[tuple[Key, Mark]]) -> list[dict]:
+    """Boots of one node that brought new records in turn: an agent's boots come one after the other."""
+    found = []
+    latest: dict[str, tuple[Key, Mark]] = {}
+    for key, mark in sorted(marks, key=lambda entry: entry[1].first_ns):
+        before = latest.get(key[0])
+        if before is not None and mark.first_ns < before[1].last_ns:
+            text = f"boots {before[0][1]:016x} and {key[1]:016x} came at the same time: two agents call themselves {key[0]}"
+            found.append(_note("two_agents", key, text, "give each machine a name of its own (`node` in agent.toml), and each one agent"))
+        if before is None or mark.last_ns > before[1].last_ns:
+            latest[key[0]] = (key, mark)
+    return found
+
+
+def _of_letters(letters: Sequence[Letters]) -> list[dict]:
+    found = []
+    for line in letters:
+        key = None if line.node is None or line.boot is None else (line.node, line.boot)
+        text = f"{_count(line.count, 'record')} became dead letters: {line.reason}"
+        found.append(_finding("dead_letters", key, text, "`bellrock audit --json` shows the newest as it came"))
+    return found
+
+
+def _of_proof(proof: Proof) -> list[dict]:
+    found = []
+    for key, (expected, rows, distinct) in proof.boots.items():
+        if rows != distinct:
+            found.append(_finding("rows_twice", key, f"{rows - distinct:,} rows are there twice", _DAMAGE))
+        if distinct != expected:
+            found.append(_finding("rows", key, f"there are {distinct:,} rows where there should be {expected:,}", _DAMAGE))
+    return found
+
+
+_DAMAGE = "the store's file is damaged or was changed by hand: put it aside, keep the spools, and tell Bellrock's makers"
+
+
+def _finding(kind: str, key: Key | None, text: str, hint: str, severity: str = "missing") -> dict:
+    node, boot = key if key is not None else (None, None)
+    return {"kind": kind, "severity": severity, "node": node, "boot": None if boot is None else f"{boot:016x}", "text": text, "hint": hint}
+
+
+def _note(kind: str, key: Key, text: str, hint: str) -> dict:
+    return _finding(kind, key, text, hint, "note")
+
+
+def _boot_json(key: Key, mark: Mark, gaps: list[Gap], told: Mapping[str, float], state: str) -> dict:
+    return {
+        "node": key[0],
+        "boot": f"{key[1]:016x}",
+        "state": state,
+        "seq": mark.seq,
+        "missing": sum(gap.missing for gap in gaps),
+        "gaps": [{"first": gap.first, "last": gap.last, "missing": gap.missing} for gap in gaps[:GAPS_LISTED_MAX]],
+        "duplicates": mark.duplicates,
+        "dead_letters": mark.letters,
+        "conflicts": mark.conflicts,
+        "late": mark.late,
+        "first_append_ns": mark.first_ns,
+        "last_append_ns": mark.last_ns,
+        "clock_offset_s": None if mark.clock_offset_ns is None else mark.clock_offset_ns / _SECOND,
+        "told": {name: value for name, value in told.items() if value},
+    }
+
+
+def _letters_json(line: Letters) -> dict:
+    return {
+        "node": line.node,
+        "boot": None if line.boot is None else f"{line.boot:016x}",
+        "cause": line.cause,
+        "count": line.count,
+        "first_ns": line.first_ns,
+        "last_ns": line.last_ns,
+        "seq": line.seq,
+        "reason": line.reason,
+        "raw": line.raw,
+    }
+
+
+def _proof_json(proof: Proof) -> dict:
+    return {
+        "boots": len(proof.boots),
+        "rows": sum(rows for _, rows, _ in proof.boots.values()),
+        "days": [{"day": day, "rows": rows} for day, rows in proof.days.items()],
+    }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _ranges(gaps: list[Gap], shown: int = 8) -> str:
+    """ "3, 5 to 9, 7 of 20 to 90"."""
+    parts = []
+    for gap in gaps[-shown:]:
+        span = f"{gap.first}" if gap.first == gap.last else f"{gap.first} to {gap.last}"
+        parts.append(f"{gap.missing} of {span}" if gap.is_merged else span)
+    return ("… " if len(gaps) > shown else "") + ", ".join(parts)
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
