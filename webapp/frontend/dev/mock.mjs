@@ -40,6 +40,7 @@ function job(index) {
     files: Math.round(1 + noise(index) * 800), phases: 4,
   };
 }
+const LOSS = { node: "n002", lost: 42, lost_names: 3, lost_log_bytes: 0, spool_full_s: 75, folded: 18_211 };
 const JOBS = isEmpty ? [] : Array.from({ length: 137 }, (_, index) => index);
 const field = { start: "start_ns", runtime: "runtime_s" };
 
@@ -109,15 +110,32 @@ const traffic = (seed, one, parts) => ({
   errors: seed % 9 === 4 ? 3 : 0, first_ns: one.start_ns + seed * 1e7, last_ns: one.end_ns ?? Date.now() * 1e6,
 });
 
+function audit() {
+  const finding = (kind, severity, node, text, hint) => ({ kind, severity, node, boot: "5f3a9c01d2e4b687", text, hint });
+  const boot = (node, index) => ({
+    node, boot: `5f3a9c01d2e4b6${80 + index}`, state: index === 2 ? "silent" : "heard", seq: 8812 + index * 71, missing: index === 1 ? 3 : 0, gaps: [],
+    duplicates: index * 40, dead_letters: 0, conflicts: 0, late: 0, first_append_ns: started * 1e6, last_append_ns: (Date.now() - [900, 2400, 395_000][index]) * 1e6,
+    clock_offset_s: [-0.2, 10_800, -2][index], told: index === 1 ? { lost: 42, spool_full_seconds: 75, folded: 18_211 } : {},
+  });
+  const findings = [
+    finding("gap", "missing", "n002", "3 records never came: numbers 7012 to 7014", "the node's disk or the way here lost them; look at the agent's log for torn or damaged spool entries"),
+    finding("silent", "missing", "n003", "the agent has been silent for 6.6 minutes, and did not say that it ends", "look there with `systemctl status bellrock-agent`; what it has seen waits in its spool"),
+    finding("clock", "note", "n002", "the node's clock is 3.0 hours ahead of the server's", "see to it that both run NTP: `timedatectl`"),
+  ];
+  const boots = isEmpty ? [] : ["n001", "n002", "n003"].map(boot);
+  return { now_ns: Date.now() * 1e6, since_ns: 0, clean: isEmpty, findings: isEmpty ? [] : findings, findings_total: isEmpty ? 0 : 3, boots, boots_total: boots.length, dead_letters: [], proof: null };
+}
+
 function answer(path, query) {
   const parts = path.split("/").slice(3).map(decodeURIComponent);
+  if (parts[0] === "audit") return audit();
   if (parts[0] === "status") {
     const agents = ["n001", "n002", "n003"].map((node, index) => ({
       node, seq: 8812 + index * 71, missing: 0, last_seen_ns: (Date.now() - [900, 2400, 95_000][index]) * 1e6,
       values: { seen: 19_991_231, merged: 19_982_000, sent: 9231, acknowledged: 9231, lost: index === 1 ? 42 : 0, lost_runs: 0, folded: 18_211, spool_bytes: 123_456 },
     }));
     return { version: "0.1.0", started_ns: (started - 3_600_000) * 1e6, records: { run: 812_331, sample: 4412, job: 274 }, dead_letters: 0,
-      agents: isEmpty ? [] : agents, losses: isEmpty ? [] : [{ node: "n002", lost: 42 }], ingest: { connections: 3, events: 817_017 } };
+      agents: isEmpty ? [] : agents, losses: isEmpty ? [] : [LOSS], ingest: { connections: 3, events: 817_017 } };
   }
   const all = JOBS.map(job);
   if (parts.length === 1) {
@@ -129,7 +147,7 @@ function answer(path, query) {
   }
   const one = all.find((candidate) => candidate.job_id === parts[1]);
   if (!one) return null;
-  if (parts[2] === undefined) return { job: one, profile: profile(one), losses: one.node_names.includes("n002") && one.state === "failed" ? [{ node: "n002", lost: 42 }] : [] };
+  if (parts[2] === undefined) return { job: one, profile: profile(one), losses: one.node_names.includes("n002") && one.state === "failed" ? [LOSS] : [] };
   if (parts[2] === "series") return series(one, query);
   if (parts[2] === "nodes") {
     const { rows: nodes, ...rest } = page(one.node_names.map((node, n) => ({ node, processes: one.processes / one.nodes, files: 9, ...traffic(n, one, one.nodes) })), query, "-bytes");

@@ -6,7 +6,7 @@ import type { Loss } from "./types";
 export interface AgentStatus {
   node: string;
   seq: number;
-  /** Record numbers that were jumped over: records that will not come. */
+  /** Record numbers that have not come. */
   missing?: number;
   last_seen_ns: number | null;
   /** Counters of the agent itself: seen, merged, sent, acknowledged, lost, … */

@@ -1,16 +1,20 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { MemoryRouter } from "react-router";
 import { expect, it } from "vitest";
-import type { Job } from "@/shared/api/types";
+import type { Job, Loss } from "@/shared/api/types";
 import type { Profile } from "../api/get-job";
 import { JobHeader } from "./job-header";
 import { JobNotes } from "./job-notes";
 
+const loss = (node: string, counts: Partial<Loss>): Loss => ({ node, lost: 0, lost_names: 0, lost_log_bytes: 0, spool_full_s: 0, folded: 0, ...counts });
 const profile = { folded_ops: 0, mapped_bytes: 0, granularity: "process", unseen: [], read_ops: 1 } as unknown as Profile;
 
 it("warns of what was lost while the job ran, by node, and of nothing else", () => {
-  const shown = renderToStaticMarkup(<JobNotes profile={profile} losses={[{ node: "n1", lost: 1234 }, { node: "n2", lost: 1 }]} />);
-  expect(shown).toContain("n1 (1,234), n2 (1)");
+  const losses = [loss("n1", { lost: 1234, lost_log_bytes: 2048 }), loss("n2", { lost_names: 2 })];
+  const shown = renderToStaticMarkup(<JobNotes profile={profile} losses={losses} />);
+  expect(shown).toContain("1,234 operations or records, 2.00 KiB of a trace log on n1; 2 file names on n2");
+  expect(shown).toContain("some files have no name");
+  expect(shown).not.toContain("note-spool-full");
   expect(renderToStaticMarkup(<JobNotes profile={profile} losses={[]} />)).toBe("");
 });
 
@@ -30,6 +34,13 @@ it("names what could not be watched, and never takes it for idle", () => {
 
 it("says when nodes stand for processes", () => {
   expect(renderToStaticMarkup(<JobNotes profile={{ ...profile, granularity: "node" }} losses={[]} />)).toContain("each node stands for one process");
+});
+
+it("tells how long a spool was full, and that nothing was lost by it", () => {
+  const shown = renderToStaticMarkup(<JobNotes profile={profile} losses={[loss("n1", { spool_full_s: 75, folded: 18_211 })]} />);
+  expect(shown).toContain("its spool on n1 was full for 1 min 15 s, and 18,211 operations of programs there were folded");
+  expect(shown).toContain("Counts and bytes are exact");
+  expect(shown).not.toContain("note-lost");
 });
 
 it("a job whose program is not known bears its id for a name", () => {

@@ -1,6 +1,7 @@
 import type { Loss } from "@/shared/api/types";
+import { isLoss, lossWords } from "@/shared/losses";
 import { Note } from "@/shared/ui/states";
-import { formatBytes, formatPlain } from "@/shared/units";
+import { formatBytes, formatDuration, formatPlain } from "@/shared/units";
 import type { Profile, Unseen } from "../api/get-job";
 
 const SHOWN_MAX = 5;
@@ -16,6 +17,8 @@ const REASONS: Record<Unseen["reason"], string> = {
 export function JobNotes({ profile, losses }: { profile: Profile; losses: readonly Loss[] }) {
   const { folded_ops: folded, mapped_bytes: mapped, unseen } = profile;
   if (!folded && !mapped && losses.length === 0 && unseen.length === 0 && profile.granularity === "process") return null;
+  const lost = losses.filter(isLoss);
+  const full = losses.filter((loss) => loss.spool_full_s > 0);
   return (
     <div className="notes" data-testid="notes">
       {unseen.length > 0 && (
@@ -25,10 +28,17 @@ export function JobNotes({ profile, losses }: { profile: Profile; losses: readon
             : "What they read and wrote is not in these figures."}
         </Note>
       )}
-      {losses.length > 0 && (
+      {lost.length > 0 && (
         <Note tone="bad" testId="note-lost">
-          <strong>Operations or records were lost</strong> on {losses.map(({ node, lost }) => `${node} (${formatPlain(lost)})`).join(", ")} while this job ran,
-          perhaps its own: its figures may be too low.
+          <strong>Something was lost</strong> while this job ran, perhaps its own: {lost.map((loss) => `${lossWords(loss)} on ${loss.node}`).join("; ")}.
+          Its figures may be too low{lost.some((loss) => loss.lost_names > 0) && ", and some files have no name"}.
+        </Note>
+      )}
+      {full.length > 0 && (
+        <Note tone="warn" testId="note-spool-full">
+          <strong>The agent could not pass on what it read</strong> while this job ran, because nobody took its records:{" "}
+          {full.map((loss) => `its spool on ${loss.node} was full for ${formatDuration(loss.spool_full_s)}, and ${formatPlain(loss.folded)} operations of programs there were folded`).join("; ")}.
+          Counts and bytes are exact; times and offsets of single operations are not.
         </Note>
       )}
       {folded !== null && folded > 0 && (

@@ -5,7 +5,9 @@ import { formatAge, formatByName, formatPlain, formatTime } from "@/shared/units
 /** The counters that are always shown, in the order in which an operation meets them. */
 const MAIN_COUNTERS = ["seen", "merged", "sent", "acknowledged", "lost"];
 /** Counters of losses: red where they are not 0. */
-const LOSSES = new Set(["lost", "lost_runs", "missing"]);
+const LOSSES = new Set(["lost", "lost_runs", "lost_records", "lost_names", "lost_log_bytes", "missing"]);
+/** What Health tells as the agent's state. */
+const LEFT_OUT = ["ended"];
 const HELP: Record<string, string> = {
   seen: "Operations that programs did, as their runs tell",
   merged: "Operations that needed no record of their own",
@@ -15,7 +17,10 @@ const HELP: Record<string, string> = {
   lost: "Operations that programs could not record",
   lost_names: "File names that found no room",
   lost_runs: "Runs that were overwritten before they were read",
-  missing: "Record numbers that were jumped over: records that will not come",
+  lost_records: "Records that were lost with a damaged spool",
+  lost_log_bytes: "Bytes of a trace log that were gone before they were read",
+  spool_full_seconds: "Seconds for which the spool was full and the rings were not read",
+  missing: "Record numbers that have not come",
   folded: "Operations folded because they came too fast: counts and bytes are exact, single times and offsets are not",
   spool_bytes: "Bytes of records on the node's disk",
   cpu_s: "CPU time that the agent has used",
@@ -27,7 +32,7 @@ const STALE_MS = 60_000;
 /** Columns for node, spool, the main counters, and each other counter that is not 0 for some agent. */
 export function agentColumns(agents: readonly AgentStatus[], nowMs: number): Column<AgentStatus>[] {
   const others = new Set(agents.flatMap((agent) => Object.entries(agent.values).filter(([, value]) => value !== 0).map(([name]) => name)));
-  for (const name of MAIN_COUNTERS) others.delete(name);
+  for (const name of [...MAIN_COUNTERS, ...LEFT_OUT]) others.delete(name);
   const counter = (name: string, read = (agent: AgentStatus) => agent.values[name]): Column<AgentStatus> => ({
     key: name, header: title(name), sortKey: name, numeric: true, help: HELP[name],
     value: (agent) => read(agent) ?? null,

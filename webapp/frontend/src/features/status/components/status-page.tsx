@@ -1,11 +1,13 @@
 import { useStatus } from "@/shared/api/status";
 import type { Loss } from "@/shared/api/types";
+import { lossWords } from "@/shared/losses";
 import { Figure, Tile } from "@/shared/ui/figure";
 import { Empty, ErrorNote, Loading, Note, Panel } from "@/shared/ui/states";
 import { Table, sortRows } from "@/shared/ui/table";
 import { useUrlState } from "@/shared/url-state";
-import { formatCount, formatDuration, formatPlain, formatTime } from "@/shared/units";
+import { formatCount, formatDuration, formatTime } from "@/shared/units";
 import { agentColumns } from "./agent-columns";
+import { HealthPanel } from "./health-panel";
 
 const INTERVAL_MS = 2000;
 
@@ -37,14 +39,15 @@ export function StatusPage() {
             {Object.entries(status.records).map(([kind, count]) => (
               <Tile key={kind} label={`Records: ${kind}`}><Figure name={`records-${kind}`} value={count} text={formatCount(count)} /></Tile>
             ))}
-            <Tile label="Dead letters" help="Records that were refused because they do not fit the schema" tone={status.dead_letters > 0 ? "bad" : undefined}
-              note={status.dead_letters > 0 ? "refused; see the server's log" : "none refused"}>
+            <Tile label="Dead letters" help="Records that were refused because they do not fit the schema or bear times that cannot be" tone={status.dead_letters > 0 ? "bad" : undefined}
+              note={status.dead_letters > 0 ? "refused; Health says why" : "none refused"}>
               <Figure name="dead_letters" value={status.dead_letters} text={formatCount(status.dead_letters)} />
             </Tile>
             {ingestFigures(status.ingest).map(([name, value]) => (
               <Tile key={name} label={`Ingest: ${name.replaceAll("_", " ")}`} tone={INGEST_FIGURES.includes(name) ? undefined : "bad"}><Figure name={`ingest-${name}`} value={value} text={formatCount(value)} /></Tile>
             ))}
           </dl>
+          <HealthPanel />
           <Panel title="Agents" testId="agents">
             <Table
               caption="Agents" columns={columns} rows={sortRows(status.agents, columns, sort)} rowKey={(agent) => agent.node}
@@ -68,10 +71,9 @@ function ingestFigures(ingest: Record<string, unknown> | null): [string, number]
 }
 
 function LossNote({ losses }: { losses: readonly Loss[] }) {
-  const lost = losses.reduce((sum, loss) => sum + loss.lost, 0);
   return (
     <Note tone="bad" testId="loss-note">
-      <strong>{formatPlain(lost)} operations or records were lost</strong> in the last 24 hours on {losses.map((loss) => loss.node).join(", ")}. Figures of jobs that
+      <strong>In the last 24 hours was lost:</strong> {losses.map((loss) => `${lossWords(loss)} on ${loss.node}`).join("; ")}. Figures of jobs that
       ran there then may be too low; the agent's log says why.
     </Note>
   );

@@ -1,0 +1,58 @@
+import { useQuery } from "@tanstack/react-query";
+import { getJson } from "@/shared/api/client";
+
+export interface Finding {
+  kind: string;
+  /** missing: data are not there, or may come late. note: all is there, and something is worth a look. */
+  severity: "missing" | "note";
+  node: string | null;
+  boot: string | null;
+  text: string;
+  hint: string;
+}
+
+/** One life of an agent's spool. */
+export interface Boot {
+  node: string;
+  boot: string;
+  state: "heard" | "silent" | "ended" | "replaced";
+  seq: number;
+  missing: number;
+  duplicates: number;
+  dead_letters: number;
+  late: number;
+  last_append_ns: number;
+  /** Above 0: the node's clock is ahead of the server's. */
+  clock_offset_s: number | null;
+  /** What the agent counts of losses and overflows. */
+  told: Record<string, number>;
+}
+
+export interface Audit {
+  now_ns: number;
+  clean: boolean;
+  findings: Finding[];
+  findings_total: number;
+  boots: Boot[];
+  boots_total: number;
+}
+
+export type Span = "day" | "ever";
+
+const INTERVAL_MS = 15_000;
+const DAY_MS = 24 * 3600 * 1000;
+const BOOTS = 200;
+
+/** What `bellrock audit` tells, of the last 24 hours or ever. */
+export function useAudit(span: Span) {
+  return useQuery({
+    queryKey: ["audit", span],
+    queryFn: ({ signal }) => getJson<Audit>("/audit", { since_ns: span === "day" ? sinceNs(Date.now() - DAY_MS) : null, limit: BOOTS }, signal),
+    refetchInterval: INTERVAL_MS,
+  });
+}
+
+/** As text: a number would not hold every nanosecond. */
+function sinceNs(ms: number): string {
+  return `${ms}000000`;
+}
