@@ -23,10 +23,18 @@ class Http:
 
 @dataclass(frozen=True)
 class Ingest:
-    """Where agents deliver records, beside the state directory's own socket. Port 0: nowhere."""
+    """Where agents deliver records, beside the state directory's own socket. Port 0: nowhere. The tls_ settings are paths: all or none."""
 
     host: str = "127.0.0.1"
     port: int = 0
+    tls_cert: str = ""
+    tls_key: str = ""
+    tls_client_ca: str = ""
+
+    @property
+    def tls(self) -> bool:
+        """Whether the port speaks TLS."""
+        return bool(self.tls_cert)
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ def load(path: Path | None, state: Path, overrides: dict[str, Any] | None = None
     """Settings from `path` (default: server.toml in the state directory, where there is one), then `overrides`
     ({"http.port": 8000}; None: not given).
 
-    Raises UsageError for a file that cannot be read, an unknown key, a wrong type, and a host that is not loopback."""
+    Raises UsageError for a file that cannot be read, an unknown key, a wrong type, and a host that is not loopback, but for ingest's with TLS."""
     table: dict[str, Any] = {}
     where = path or state / "server.toml"
     if path is not None or where.exists():
@@ -87,13 +95,42 @@ def parse(table: dict[str, Any], where: str, overrides: dict[str, Any] | None = 
         if value is not None:
             section, key = name.split(".")
             given[section][key] = value
+
+    def source(name: str) -> str:
+        return "the command line" if (overrides or {}).get(name) is not None else where
+
     for section, values in given.items():
         for key, value in values.items():
             name = f"{section}.{key}"
-            wished = overrides is not None and overrides.get(name) is not None
-            _check(name, value, getattr(SECTIONS[section](), key), "the command line" if wished else where)
+            _check(name, value, getattr(SECTIONS[section](), key), source(name))
     explicit = frozenset(f"{section}.{key}" for section, values in given.items() for key in values)
-    return Config(Http(**given["http"]), Ingest(**given["ingest"]), Agent(**given["agent"]), explicit)
+    parsed = Config(Http(**given["http"]), Ingest(**given["ingest"]), Agent(**given["agent"]), explicit)
+    _check_tls(parsed.ingest, where)
+    _check_host("http.host", parsed.http.host, source("http.host"), "and Bellrock has no accounts yet")
+    if not parsed.ingest.tls:
+        _check_host("ingest.host", parsed.ingest.host, where, "and there is no TLS: ingest.tls_cert is not set")
+    return parsed
+
+
+def _check_tls(ingest: Ingest, where: str) -> None:
+    paths = {name: getattr(ingest, name) for name in ("tls_cert", "tls_key", "tls_client_ca")}
+    if not any(paths.values()):
+        return
+    for name, path in paths.items():
+        if not path:
+            raise UsageError(f"{where}: ingest.{name} is missing", f"TLS wants all of {', '.join(f'ingest.{n}' for n in paths)}; docs/tls.md tells how to make them")
+        if not Path(path).is_absolute():
+            raise UsageError(f"{where}: ingest.{name} = {path!r} is not an absolute path", "begin it with /")
+    if not ingest.port:
+        raise UsageError(f"{where}: ingest.tls_cert is set, and ingest.port is not", "set ingest.port = 5044, or give --ingest-port")
+
+
+def _check_host(name: str, host: str, where: str, why: str) -> None:
+    if not is_loopback(host):
+        raise UsageError(
+            f"{where}: {name} = {host!r} is not a loopback address, {why}",
+            "keep 127.0.0.1; to see the pages from another machine use `ssh -L 8425:127.0.0.1:8425 HOST`; for agents elsewhere see docs/tls.md",
+        )
 
 
 def _check(name: str, value: Any, default: Any, where: str) -> None:
@@ -101,11 +138,6 @@ def _check(name: str, value: Any, default: Any, where: str) -> None:
         raise UsageError(f"{where}: {name} = {value!r} is not of type {type(default).__name__}", f"its default is {default!r}")
     if name in _AT_LEAST and not _AT_LEAST[name] <= value <= _AT_MOST[name]:
         raise UsageError(f"{where}: {name} = {value} is out of range", f"take {_AT_LEAST[name]} to {_AT_MOST[name]}")
-    if name.endswith(".host") and not is_loopback(value):
-        raise UsageError(
-            f"{where}: {name} = {value!r} is not a loopback address, and Bellrock has neither accounts nor TLS yet",
-            "keep 127.0.0.1; from another machine use `ssh -L 8425:127.0.0.1:8425 HOST`",
-        )
 
 
 def is_loopback(host: str) -> bool:

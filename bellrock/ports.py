@@ -1,5 +1,6 @@
 """Which port to listen on."""
 
+import errno
 import socket
 
 from bellrock.errors import Unavailable
@@ -11,21 +12,30 @@ def pick_port(host: str, default: int, before: int | None) -> int:
 
 
 def claim(setting: str, host: str, port: int) -> int:
-    """The wished port. Raises Unavailable where it is taken; `setting` names the wish."""
-    if not is_free(host, port):
-        raise Unavailable(f"{setting} {port} of {host} is taken", f"see who has it with `ss -ltnp 'sport = :{port}'`, or choose another")
+    """The wished port. Raises Unavailable where it is taken, or `host` is none of this machine's; `setting` names the wish."""
+    try:
+        _try(host, port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise Unavailable(f"{setting} {port}: cannot listen on {host}: {error.strerror}", "`ip address` lists the addresses of this machine") from error
+        raise Unavailable(f"{setting} {port} of {host} is taken", f"see who has it with `ss -ltnp 'sport = :{port}'`, or choose another") from error
     return port
 
 
 def is_free(host: str, port: int) -> bool:
     """Whether one could listen there now."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
+    try:
+        _try(host, port)
+    except OSError:
+        return False
     return True
+
+
+def _try(host: str, port: int) -> None:
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(address)
 
 
 def free_port(host: str) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 from bellrock import __version__, paths, ports
 from bellrock.agent import AgentChild, agent_toml
 from bellrock.config import Config
-from bellrock.errors import BellrockError
+from bellrock.errors import BellrockError, UsageError
 from bellrock.state import StateLock, Where, where
 
 log = logging.getLogger(__name__)
@@ -108,14 +108,22 @@ class Server:
         # Imported here: they take most of a second, which neither the agent nor `bellrock --help` waits for.
         from jobdb.repository import JobDB
         from pipeline.ingest import Ingest
+        from pipeline.listen import BindError
         from pipeline.store.duckdb import DuckDBStore
+        from pipeline.tls import TlsError, TlsFiles
         from webapp.api import create_app
 
         store = DuckDBStore(self.state / "records.duckdb")
         self._closing.insert(0, ("the store", store.close))
         jobdb = JobDB(f"sqlite:///{self.state / 'jobs.db'}")
         self._closing.insert(0, ("the job database", jobdb.close))
-        ingest = Ingest(store, jobdb.apply_event, ingest_host, self.ingest_port or None, unix=self._socket)
+        tls = None
+        if self.ingest_port and config.ingest.tls:
+            tls = TlsFiles(Path(config.ingest.tls_cert), Path(config.ingest.tls_key), Path(config.ingest.tls_client_ca))
+        try:
+            ingest = Ingest(store, jobdb.apply_event, ingest_host, self.ingest_port or None, unix=self._socket, tls=tls)
+        except (BindError, TlsError) as error:
+            raise UsageError(str(error), "the settings are those of [ingest] in server.toml") from error
         ingest.start()
         self._ingest = ingest
         self._closing.insert(0, ("ingest", self._ingest.stop))
@@ -138,7 +146,7 @@ class Server:
 
     def _listen(self) -> Any:
         """The socket where the agent delivers; in a directory of this user's alone, so nobody else can take its place."""
-        from pipeline.ingest import listen_unix
+        from pipeline.listen import listen_unix
 
         try:
             return listen_unix(self.state / SOCKET)

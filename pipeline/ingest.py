@@ -7,32 +7,34 @@ Order: an agent's records come in the order of their sequence numbers, and a new
 acknowledged. Windows keep their order here, and none is passed by a later one of its connection: so all below a high-water mark came.
 """
 
-import contextlib
-import ipaddress
 import logging
 import os
 import queue
 import socket
-import struct
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import orjson
 
 from pipeline import schema
+from pipeline.listen import address_of, keep_alive, listen_tcp, shutdown, unix_peer
 from pipeline.lumberjack import FrameParser, Limits, ProtocolError, Window, ack
 from pipeline.store import UNDECODABLE, Store, StoreError
+from pipeline.tls import Certificates, Peer, TlsError, TlsFiles, explain, peer_of, quoted
 
 log = logging.getLogger(__name__)
 
 # Bounds. A connection has at most one window in flight, so the queue never holds more than CONNECTIONS_MAX.
 CONNECTIONS_MAX = 256
-# Connections that wait to be accepted.
-BACKLOG = 128
+# Connections whose handshake is under way; the oldest makes room for one more. Those that were told to go have as many places again.
+HANDSHAKES_MAX = 64
+HANDSHAKE_TIMEOUT_S = 10.0
+# So often the certificates' files are looked at, and a silent client's certificate.
+LOOK_EVERY_S = 2.0
 # A batch takes windows until it holds this much.
 BATCH_EVENTS_MAX = 50_000
 BATCH_BYTES_MAX = 32 << 20
@@ -49,40 +51,20 @@ DRAIN_TIMEOUT_S = 20.0
 UNDECODABLE_CHARACTERS_MAX = 4096
 
 
-class BindError(ValueError):
-    """The address is not one that ingest may listen on."""
-
-
-def listen_unix(path: Path) -> socket.socket:
-    """A listening Unix socket at `path`, mode 0600, in place of one that a dead server left there. The caller must own the folder, and see
-    to it that no other server listens there. Clients may connect at once, and are answered once an `Ingest` has the socket.
-
-    Raises OSError where the file system takes no socket."""
-    # By way of the folder's descriptor: an address holds 107 bytes, a path may be longer.
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path.name, dir_fd=folder)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            os.fchmod(listener.fileno(), 0o600)  # before the bind: the file is born with it
-            listener.bind(f"/proc/self/fd/{folder}/{path.name}")
-            listener.listen(BACKLOG)
-        except BaseException:
-            listener.close()
-            raise
-        return listener
-    finally:
-        os.close(folder)
+class _Unwelcome(Exception):
+    """The client may not, or no longer, deliver; the text says why and what to do."""
 
 
 @dataclass(eq=False)
 class _Job:
-    """A window on its way through the writer. `stored` is True or False once `done` is set."""
+    """A window on its way through the writer. `stored` is True or False once `done` is set; `foreign` is then the node that a record
+    claims and the client may not write for, if that is why it is not."""
 
     window: Window
+    client: Peer | None
     done: threading.Event = field(default_factory=threading.Event)
     stored: bool = False
+    foreign: str | None = None
 
     def settle(self, stored: bool) -> None:
         self.stored = stored
@@ -91,13 +73,14 @@ class _Job:
 
 class Ingest:
     """Receives records and appends them to `store`: on `host`:`port` (0: any free port; `port` then tells which; None: no TCP) and on
-    `unix`, a socket of `listen_unix`, which is closed at the end. There only this user and root are let in.
+    `unix`, a socket of `listen_unix`, which is closed at the end. There only this user and root are let in. With `tls` the TCP port speaks
+    TLS, and a client needs a certificate: it may write records of the nodes that this names, while it holds.
 
     `on_job_event` is called from the writer thread for each well-formed job event, duplicates included, after the commit and before the
     acknowledgement; where it raises, the client is cut off unacknowledged and sends again. While the store fails nothing is
     acknowledged: the writer tries again with growing waits and clients hold back.
 
-    Raises BindError for an address that is not loopback: there is no TLS yet.
+    Raises BindError for an address that is not loopback where there is no `tls`, TlsError for files of `tls` that cannot be used.
     """
 
     def __init__(
@@ -108,16 +91,21 @@ class Ingest:
         port: int | None = 0,
         *,
         unix: socket.socket | None = None,
+        tls: TlsFiles | None = None,
         limits: Limits | None = None,
         connections_max: int = CONNECTIONS_MAX,
         keepalive_s: float = KEEPALIVE_S,
         retry_first_s: float = RETRY_FIRST_S,
         window_timeout_s: float = WINDOW_TIMEOUT_S,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
+        handshakes_max: int = HANDSHAKES_MAX,
+        handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
+        look_every_s: float = LOOK_EVERY_S,
     ) -> None:
         self._store = store
         self._on_job_event = on_job_event
-        self._address = None if port is None else _loopback(host, port)
+        self._address = None if port is None else address_of(host, port, encrypted=tls is not None)
+        self._certificates = None if tls is None else Certificates(tls)
         self._unix = unix
         self._limits = limits or Limits()
         self._connections_max = connections_max
@@ -125,13 +113,18 @@ class Ingest:
         self._retry_first_s = retry_first_s
         self._window_timeout_s = window_timeout_s
         self._drain_timeout_s = drain_timeout_s
+        self._handshakes_max = handshakes_max
+        self._handshake_timeout_s = handshake_timeout_s
+        self._look_every_s = look_every_s
         self._queue: queue.Queue[_Job | None] = queue.Queue(connections_max + 1)  # + 1: the None that ends the writer
         self._stopping = threading.Event()
         self._give_up = threading.Event()  # set when draining took too long
-        self._lock = threading.Lock()  # owner of _sockets, _threads and _counts
+        self._lock = threading.Lock()  # owner of _sockets, _strangers, _threads and _counts
         self._sockets: set[socket.socket] = set()
+        self._strangers: dict[ssl.SSLSocket, None] = {}  # in their handshake; the oldest first
         self._threads: set[threading.Thread] = set()
-        self._counts = dict.fromkeys(("accepted", "refused", "windows", "events", "protocol_errors", "job_event_errors", "store_errors"), 0)
+        counted = ("accepted", "refused", "windows", "events", "protocol_errors", "job_event_errors", "store_errors")
+        self._counts = dict.fromkeys((*counted, "handshake_failures", "node_mismatches"), 0)
         self._error: str | None = None
         self._last_commit_ns: int | None = None
         self._port: int | None = None
@@ -150,9 +143,11 @@ class Ingest:
         listeners = [] if self._unix is None else [self._unix]
         if self._address is not None:
             family, address = self._address
-            listeners.append(socket.create_server(address[:2], family=family, backlog=BACKLOG))
+            listeners.append(listen_tcp(family, address))
             self._port = listeners[-1].getsockname()[1]
-            log.info("ingest listens on %s:%d", address[0], self._port)
+            if self._certificates is not None:
+                listeners[-1].settimeout(self._look_every_s)
+            log.info("ingest listens on %s:%d%s", address[0], self._port, "" if self._certificates is None else " with TLS")
         self._writer.start()
         for listener in listeners:
             thread = threading.Thread(target=self._accept, args=(listener,), name="ingest-accept", daemon=True)
@@ -167,13 +162,13 @@ class Ingest:
         self._stopping.set()
         for listener, thread in self._acceptors:
             # shutdown, not close: only that wakes a thread that waits in accept.
-            _shutdown(listener, socket.SHUT_RDWR)
+            shutdown(listener, socket.SHUT_RDWR)
             thread.join()
             listener.close()
         with self._lock:
-            sockets, threads = list(self._sockets), list(self._threads)
-        for connection in sockets:
-            _shutdown(connection, socket.SHUT_RD)
+            sockets, strangers, threads = list(self._sockets), list(self._strangers), list(self._threads)
+        for connection in sockets + strangers:
+            shutdown(connection, socket.SHUT_RD)
         deadline = time.monotonic() + self._drain_timeout_s
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -181,7 +176,7 @@ class Ingest:
         self._queue.put(None)
         self._writer.join()
         for connection in sockets:
-            _shutdown(connection, socket.SHUT_RDWR)
+            shutdown(connection, socket.SHUT_RDWR)
         for thread in threads:
             thread.join()
 
@@ -211,46 +206,85 @@ class Ingest:
             except OSError as error:
                 if self._stopping.is_set():
                     return
+                if isinstance(error, TimeoutError):
+                    self._certificates.look()
+                    continue
                 # Out of descriptors, or a client that left at once; both pass.
                 log.warning("ingest: cannot accept a connection: %s", error)
                 self._stopping.wait(self._retry_first_s)
                 continue
             if connection.family == socket.AF_UNIX:
-                pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+                pid, uid = unix_peer(connection)
                 if not _may_deliver(uid):
                     self._count("refused")
                     log.warning("ingest: refused process %d of user %d: only user %d and root may deliver here", pid, uid, os.getuid())
                     connection.close()
                     continue
-                self._admit(connection, f"process {pid}")
+                self._begin(connection, f"process {pid}")
+            elif self._certificates is None:
+                self._begin(connection, f"{peer[0]}:{peer[1]}")
             else:
-                self._admit(connection, f"{peer[0]}:{peer[1]}")
+                self._certificates.look()
+                self._begin_tls(connection, f"{peer[0]}:{peer[1]}")
 
-    def _admit(self, connection: socket.socket, peer: str) -> None:
+    def _begin(self, connection: socket.socket, peer: str) -> None:
+        """Serves a connection in a thread of its own, if there is room."""
         with self._lock:
-            full = len(self._sockets) >= self._connections_max
-            if full or self._stopping.is_set():
-                self._counts["refused"] += full
-            else:
-                self._counts["accepted"] += 1
-                self._sockets.add(connection)
-                thread = threading.Thread(target=self._serve, args=(connection, peer), name=f"ingest-{peer}", daemon=True)
-                self._threads.add(thread)
-                # Within the lock, so that `stop` joins started threads only.
-                thread.start()
+            if not self._admit(connection, peer):
+                connection.close()
                 return
-        if full:
-            log.warning("ingest: refused %s: %d connections are open, the bound is %d", peer, self._connections_max, self._connections_max)
-        connection.close()
+            self._start_thread(self._serve, connection, peer)
 
-    def _serve(self, connection: socket.socket, peer: str) -> None:
+    def _begin_tls(self, connection: socket.socket, peer: str) -> None:
+        """Shakes hands in a thread of its own, for which another may have to go: whoever comes last has the best chance to be in earnest,
+        since a handshake takes milliseconds."""
+        loaded = self._certificates.now
+        try:
+            secured = loaded.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        except OSError as error:
+            log.info("ingest: lost %s: %s", peer, error)
+            connection.close()
+            return
+        with self._lock:
+            crowded = len(self._threads) >= self._connections_max + 2 * self._handshakes_max
+            if crowded or self._stopping.is_set():
+                self._counts["refused"] += crowded
+                secured.close()
+                return
+            if len(self._strangers) >= self._handshakes_max:
+                oldest = next(iter(self._strangers))
+                del self._strangers[oldest]
+                shutdown(oldest, socket.SHUT_RDWR)
+            self._strangers[secured] = None
+            self._start_thread(self._serve_tls, secured, peer, loaded.trust)
+
+    def _admit(self, connection: socket.socket, peer: str) -> bool:
+        """Gives a connection one of the places, if one is free. To be called within the lock."""
+        if self._stopping.is_set():
+            return False
+        if len(self._sockets) >= self._connections_max:
+            self._counts["refused"] += 1
+            log.warning("ingest: refused %s: %d connections are open, the bound is %d", peer, self._connections_max, self._connections_max)
+            return False
+        self._counts["accepted"] += 1
+        self._sockets.add(connection)
+        return True
+
+    def _start_thread(self, serve: Callable[..., None], connection: socket.socket, peer: str, *more: Any) -> None:
+        """To be called within the lock, so that `stop` joins started threads only."""
+        thread = threading.Thread(target=serve, args=(connection, peer, *more), name=f"ingest-{peer}", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def _serve(self, connection: socket.socket, peer: str, client: Peer | None = None, trust: int = 0) -> None:
         try:
             if connection.family != socket.AF_UNIX:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                _keep_alive(connection)
-            self._converse(connection)
-        except ProtocolError as error:
-            self._count("protocol_errors")
+                keep_alive(connection)
+            self._converse(connection, client, trust)
+        except (ProtocolError, _Unwelcome) as error:
+            if isinstance(error, ProtocolError):
+                self._count("protocol_errors")
             log.warning("ingest: closed %s: %s", peer, error)
         except OSError as error:
             log.info("ingest: lost %s: %s", peer, error)
@@ -262,29 +296,88 @@ class Ingest:
                 self._threads.discard(threading.current_thread())
             connection.close()
 
-    def _converse(self, connection: socket.socket) -> None:
+    def _serve_tls(self, connection: ssl.SSLSocket, peer: str, trust: int) -> None:
+        client = self._shake_hands(connection, peer)
+        with self._lock:
+            known = client is not None and connection in self._strangers and self._admit(connection, peer)
+            self._strangers.pop(connection, None)
+            if not known:
+                self._threads.discard(threading.current_thread())
+        if known:
+            self._serve(connection, f"{peer}, certificate of {client}", client, trust)
+        else:
+            connection.close()
+
+    def _shake_hands(self, connection: ssl.SSLSocket, peer: str) -> Peer | None:
+        """The client by its certificate; None where there is none that counts."""
+        why = ""
+        try:
+            connection.settimeout(self._handshake_timeout_s)
+            connection.do_handshake()
+            return peer_of(connection.getpeercert())
+        except TlsError as error:
+            why = str(error)
+        except OSError as error:
+            why = explain(error)
+        except ValueError as error:
+            why = f"its certificate is not understood: {quoted(str(error))}"
+        with self._lock:
+            self._counts["handshake_failures"] += 1
+            dropped = connection not in self._strangers
+        if not self._stopping.is_set():
+            log.warning("ingest: no TLS with %s: %s", peer, "others came while its handshake went on" if dropped else why)
+        return None
+
+    def _converse(self, connection: socket.socket, client: Peer | None, trust: int) -> None:
         parser = FrameParser(self._limits)
         while True:
             window = parser.next_window()
+            if client is not None:
+                self._check(client, trust)
             if window is None:
-                # Between windows a client may be silent for ever (TCP keepalive finds the dead); within one it may not.
-                connection.settimeout(None if parser.idle else self._window_timeout_s)
-                data = connection.recv(RECEIVE_BYTES)
+                data = self._receive(connection, client, parser.idle)
+                if data is None:
+                    continue
                 if not data:
                     parser.finish()
                     return
                 parser.feed(data)
                 continue
             connection.settimeout(self._window_timeout_s)
-            if window.payloads and not self._store_window(connection, window):
+            if window.payloads and not self._store_window(connection, window, client):
                 return
             connection.sendall(ack(window.last_seq))
             if self._stopping.is_set():
                 return
 
-    def _store_window(self, connection: socket.socket, window: Window) -> bool:
-        """Hands the window to the writer and waits, with a sign of life now and then. False: it must not be acknowledged."""
-        job = _Job(window)
+    def _check(self, client: Peer, trust: int) -> None:
+        """Raises _Unwelcome once a client that was let in would not be any more."""
+        if client.expired():
+            ended = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(client.ends))
+            raise _Unwelcome(f"its certificate ended at {ended}; issue a new one (docs/tls.md), the agent takes it over by itself")
+        if trust != self._certificates.now.trust:
+            raise _Unwelcome("the authorities that are trusted have changed; it may connect again with a certificate of theirs")
+
+    def _receive(self, connection: socket.socket, client: Peer | None, idle: bool) -> bytes | None:
+        """What came; empty at the end, None where nothing came and the client has to be looked at again."""
+        # Between windows a client may be silent for ever (TCP keepalive finds the dead); within one it may not.
+        if not idle:
+            connection.settimeout(self._window_timeout_s)
+        elif client is None:
+            connection.settimeout(None)
+        else:
+            connection.settimeout(min(self._look_every_s, max(0.001, client.ends - time.time())))
+        try:
+            return connection.recv(RECEIVE_BYTES)
+        except TimeoutError:
+            if idle:
+                return None
+            raise
+
+    def _store_window(self, connection: socket.socket, window: Window, client: Peer | None) -> bool:
+        """Hands the window to the writer and waits, with a sign of life now and then. False: it must not be acknowledged. Raises
+        _Unwelcome where it holds a record of a node that is not the client's."""
+        job = _Job(window, client)
         self._queue.put(job)
         lost: OSError | None = None
         while not job.done.wait(self._keepalive_s):
@@ -296,6 +389,11 @@ class Ingest:
                 except OSError as error:
                     # Stay until the window is settled all the same: the bound on connections is the bound on queued windows.
                     lost = error
+        if job.foreign is not None:
+            raise _Unwelcome(
+                f"a record of node {quoted(job.foreign)} was among the {len(window.payloads)} of a window, of which nothing is stored; "
+                "give its agent a certificate that names the node, or set `node` in its agent.toml"
+            )
         if lost is not None:
             raise lost
         return job.stored
@@ -338,14 +436,21 @@ class Ingest:
         return jobs
 
     def _write_batch(self, jobs: list[_Job]) -> set[_Job]:
-        decoded = [[_decode(payload) for payload in job.window.payloads] for job in jobs]
-        events = [event for of_job in decoded for event in of_job]
-        if not self._append(events):
+        decoded: dict[_Job, list[Any]] = {}
+        for job in jobs:
+            of_job = [_decode(payload) for payload in job.window.payloads]
+            job.foreign = _foreign_node(of_job, job.client)
+            if job.foreign is None:
+                decoded[job] = of_job
+            else:
+                self._count("node_mismatches")
+        events = [event for of_job in decoded.values() for event in of_job]
+        if not events or not self._append(events):
             return set()
-        self._count("windows", len(jobs))
+        self._count("windows", len(decoded))
         self._count("events", len(events))
         self._last_commit_ns = time.time_ns()
-        return {job for job, of_job in zip(jobs, decoded, strict=True) if self._pass_on(of_job)}
+        return {job for job, of_job in decoded.items() if self._pass_on(of_job)}
 
     def _append(self, events: list[dict]) -> bool:
         """Appends, trying again while the store fails. False when `stop` will not wait any longer."""
@@ -394,37 +499,20 @@ def _decode(payload: bytes) -> Any:
         return {UNDECODABLE: text, "error": str(error)}
 
 
+def _foreign_node(events: list[Any], client: Peer | None) -> str | None:
+    """A node that an event names and the client's certificate does not. An event without one is never more than a dead letter."""
+    if client is None:
+        return None
+    for event in events:
+        node = event.get("node") if type(event) is dict else None
+        if type(node) is str and node not in client.nodes:
+            return node
+    return None
+
+
 def _well_formed(event: dict) -> bool:
     try:
         schema.check(event, time.time_ns())
     except schema.RecordError:
         return False  # it is a dead letter by now
     return True
-
-
-def _loopback(host: str, port: int) -> tuple[int, tuple]:
-    """Family and address to bind. Raises BindError where the host is unknown or any of its addresses is not loopback."""
-    try:
-        found = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError) as error:
-        raise BindError(f"ingest: cannot listen on {host!r}: {error}; set its host to 127.0.0.1") from error
-    for *_, address in found:
-        if not ipaddress.ip_address(address[0].split("%")[0]).is_loopback:
-            raise BindError(
-                f"ingest: refuses to listen on {host!r} ({address[0]}): records are not encrypted or authenticated yet, "
-                "so only loopback is allowed; set its host to 127.0.0.1"
-            )
-    found.sort(key=lambda entry: entry[0] != socket.AF_INET)  # `localhost`: agents connect to 127.0.0.1
-    return found[0][0], found[0][4]
-
-
-def _keep_alive(connection: socket.socket) -> None:
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
-        if hasattr(socket, option):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-
-
-def _shutdown(connection: socket.socket, how: int) -> None:
-    with contextlib.suppress(OSError):  # the other side, or its thread, was faster
-        connection.shutdown(how)

@@ -17,6 +17,8 @@ COMPRESSED_BYTES_MAX = 8 << 20
 WINDOW_BYTES_MAX = 16 << 20
 
 VERSION = 0x32
+# The first byte of a client that begins with TLS.
+_TLS_HANDSHAKE = 0x16
 _JSON_HEADER = struct.Struct(">II")
 _UINT32 = struct.Struct(">I")
 _FRAME_HEADER_BYTES = 6
@@ -182,7 +184,9 @@ class FrameParser:
         return end - at
 
     def _wrong_version(self, version: int, inner: int | None = None) -> ProtocolError:
-        return self._error(f"expected version '2', got {chr(version)!a}; only lumberjack v2 without TLS is spoken here", inner)
+        if version == _TLS_HANDSHAKE and inner is None:
+            return self._error("the client speaks TLS, and there is none here: take [tls] out of its agent.toml, or give the server certificates")
+        return self._error(f"expected version '2', got {chr(version)!a}; only lumberjack v2 is spoken here", inner)
 
     def _wrong_type(self, kind: int) -> ProtocolError:
         if kind == ord("D"):

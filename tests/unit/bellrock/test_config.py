@@ -62,6 +62,33 @@ def test_only_loopback_is_taken(host: str) -> None:
         config.parse({"ingest": {"host": host}}, "server.toml")
 
 
+TLS = {"tls_cert": "/t/s.crt", "tls_key": "/t/s.key", "tls_client_ca": "/t/ca.crt"}
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1", "io.example.org", "::"])
+def test_with_certificates_agents_may_deliver_at_any_address_and_pages_stay(host: str) -> None:
+    parsed = config.parse({"ingest": {"host": host, "port": 5044, **TLS}}, "server.toml")
+    assert parsed.ingest.host == host and parsed.ingest.tls
+    with pytest.raises(UsageError, match="http.host"):
+        config.parse({"http": {"host": host}, "ingest": {"host": host, "port": 5044, **TLS}}, "server.toml")
+
+
+@pytest.mark.parametrize(
+    ("ingest", "message"),
+    [
+        ({"port": 1, **TLS, "tls_key": ""}, "tls_key is missing"),
+        ({"port": 1, "tls_client_ca": "/t/ca.crt"}, "tls_cert is missing"),
+        ({"port": 1, **TLS, "tls_cert": "s.crt"}, "not an absolute path"),
+        ({"port": 1, **TLS, "tls_cert": 3}, "is not of type str"),
+        (TLS, "ingest.port is not"),
+    ],
+)
+def test_certificates_that_make_no_sense_are_refused(ingest: dict, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as error:
+        config.parse({"ingest": ingest}, "server.toml")
+    assert error.value.hint
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.7", "localhost"])
 def test_loopback_is_taken(host: str) -> None:
     assert config.parse({"http": {"host": host}}, "server.toml").http.host == host

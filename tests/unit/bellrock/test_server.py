@@ -1,5 +1,6 @@
 """The wiring, with a small program in the agent's place."""
 
+import dataclasses
 import socket
 import stat
 import tomllib
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bellrock import config, paths
-from bellrock.errors import BellrockError, Unavailable
+from bellrock.errors import BellrockError, Unavailable, UsageError
 from bellrock.server import SOCKET, Server
 from bellrock.state import where
 
@@ -68,6 +69,25 @@ def test_a_port_for_records_is_open_where_it_is_wished_for(state, build, free_po
     finally:
         server.stop()
     assert port not in listening_ports()
+
+
+def test_certificates_of_the_settings_are_used_and_bad_ones_told(state, build, free_port, tmp_path) -> None:
+    paths_of = {f"tls_{name}": str(tmp_path / name) for name in ("cert", "key", "client_ca")}
+    given = settings(ingest={"port": free_port(), "host": "0.0.0.0", **paths_of}, agent={"run": False})
+    with pytest.raises(UsageError, match=f"{tmp_path}/client_ca: No such file") as error:
+        Server(given, state.state_dir).start()
+    assert "server.toml" in error.value.hint and not (state.state_dir / SOCKET).exists()
+    # A command that brings a server of its own opens no port, and needs none of them.
+    closed = dataclasses.replace(given, ingest=dataclasses.replace(given.ingest, port=0))
+    server = Server(closed, state.state_dir)
+    server.start()
+    server.stop()
+
+
+def test_an_address_of_another_machine_is_told(state, build) -> None:
+    given = settings(ingest={"port": 5044, "host": "192.0.2.7", **{f"tls_{name}": "/x" for name in ("cert", "key", "client_ca")}})
+    with pytest.raises(Unavailable, match="cannot listen on 192.0.2.7"):
+        Server(given, state.state_dir).start()
 
 
 def test_a_start_that_fails_leaves_nothing_behind(state, build, free_port) -> None:

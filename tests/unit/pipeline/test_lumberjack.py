@@ -67,7 +67,7 @@ def test_an_acknowledgement_is_six_bytes():
     ("data", "message"),
     [
         (b"1W\0\0\0\1", "byte 0: expected version '2', got '1'"),
-        (b"\x16\x03\x01", "byte 0: expected version '2', got '\\x16'; only lumberjack v2 without TLS"),
+        (b"\x16\x03\x01", "byte 0: the client speaks TLS, and there is none here"),
         (b"2D\0\0\0\1\0\0\0\0", "byte 0: key-value data frame (D) is not supported; send JSON frames (J)"),
         (b"2A\0\0\0\1", "byte 0: unknown frame type 'A'"),
         (b"2\xff", "byte 0: unknown frame type '\\xff'"),
