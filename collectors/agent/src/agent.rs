@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::counters::{Counters, Gauges, Sampler};
 use crate::ship::batch::{Batch, RAW_BYTES_MAX};
+use crate::ship::connect::Connector;
 use crate::ship::lumberjack::{Settings, Shipper};
 use crate::ship::shared::Shared;
 use crate::ship::spool::{AppendError, OpenError, Spool};
@@ -41,10 +42,15 @@ struct Agent {
     once: bool,
 }
 
+/// Says what is wrong with the server's address or the certificates.
+pub fn check(config: &Config) -> Result<(), String> {
+    Connector::new(config).map(drop)
+}
+
 /// Runs until a signal, or with `once` until all that is there was shipped.
 pub fn run(config: Config, once: bool) -> ExitCode {
-    let server = match config.server() {
-        Ok(server) => server,
+    let connector = match Connector::new(&config) {
+        Ok(connector) => connector,
         Err(e) => return fail(EXIT_USAGE, &e),
     };
     if let Err(e) = sys::catch_signals() {
@@ -90,13 +96,12 @@ pub fn run(config: Config, once: bool) -> ExitCode {
         spool.bytes()
     );
     let settings = Settings {
-        server,
         reconnect_min: Duration::from_millis(config.reconnect_min_ms),
         reconnect_max: Duration::from_millis(config.reconnect_max_ms),
         ack_timeout: Duration::from_secs(config.ack_timeout_s),
     };
     let shared = spool.shared();
-    let mut shipper = Shipper::new(settings, shared.clone(), counters.clone());
+    let mut shipper = Shipper::new(settings, connector, shared.clone(), counters.clone());
     let thread = std::thread::Builder::new()
         .name("ship".into())
         .stack_size(SHIPPER_STACK_BYTES);

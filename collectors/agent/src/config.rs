@@ -3,7 +3,8 @@
 use crate::sys;
 use serde::Deserialize;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 /// Smallest spool and segment that make sense.
@@ -17,7 +18,8 @@ const SOCKET_NAME_BYTES_MAX: usize = 80;
 /// Where records go.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Server {
-    Tcp(Vec<SocketAddr>),
+    /// A name, or an address without brackets.
+    Tcp { host: String, port: u16 },
     /// Only who may enter the socket's directory can be there, or pretend to be.
     Unix(PathBuf),
 }
@@ -25,9 +27,44 @@ pub enum Server {
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Server::Tcp(addresses) => addresses.iter().take(1).try_for_each(|a| a.fmt(f)),
+            Server::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Server::Tcp { host, port } => write!(f, "{host}:{port}"),
             Server::Unix(path) => write!(f, "{UNIX_PREFIX}{}", path.display()),
         }
+    }
+}
+
+/// The addresses of a name now.
+pub fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    Ok((host, port).to_socket_addrs()?.collect())
+}
+
+/// The `[tls]` section: paths of PEM files.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tls {
+    pub ca: PathBuf,
+    pub cert: PathBuf,
+    pub key: PathBuf,
+    pub server_name: String,
+}
+
+impl Tls {
+    /// Whether the connection is to be encrypted.
+    pub fn is_set(&self) -> bool {
+        *self != Tls::default()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (name, path) in [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)] {
+            if self.is_set() && !path.is_absolute() {
+                return Err(format!(
+                    "tls.{name}: {:?}: expected an absolute path; TLS wants all of ca, cert and key, see docs/tls.md",
+                    path.display().to_string()
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -50,6 +87,7 @@ pub struct Config {
     pub ack_timeout_s: u64,
     pub users_max: usize,
     pub rings_per_user_max: usize,
+    pub tls: Tls,
     /// Not a setting of the file: `--root`.
     #[serde(skip)]
     pub root: PathBuf,
@@ -74,6 +112,7 @@ impl Default for Config {
             ack_timeout_s: 60,
             users_max: 1024,
             rings_per_user_max: 8192,
+            tls: Tls::default(),
             root: PathBuf::new(),
         }
     }
@@ -160,10 +199,11 @@ impl Config {
         }
         // A full spool must get room from acknowledgements: they free whole segments.
         self.segment_max_bytes = self.segment_max_bytes.min(self.spool_max_bytes / 4);
+        self.tls.check()?;
         self.server().map(drop)
     }
 
-    /// Where the server is: a Unix socket, or `HOST:PORT`. Until there is TLS, only on this machine.
+    /// Where the server is: a Unix socket, or `HOST:PORT`, which without TLS must be on this machine.
     pub fn server(&self) -> Result<Server, String> {
         let hint = "give --server HOST:PORT, such as 127.0.0.1:5044, or --server unix:/PATH";
         if let Some(path) = self.server.strip_prefix(UNIX_PREFIX) {
@@ -172,24 +212,36 @@ impl Config {
             if !path.is_absolute() || !(1..=SOCKET_NAME_BYTES_MAX).contains(&name) {
                 return Err(format!("server: {}: expected an absolute path whose last part has at most {SOCKET_NAME_BYTES_MAX} bytes; {hint}", self.server));
             }
+            if self.tls.is_set() {
+                return Err(format!(
+                    "server: {}: a socket needs no TLS; take [tls] out, or give HOST:PORT",
+                    self.server
+                ));
+            }
             return Ok(Server::Unix(path));
         }
-        let found: Vec<SocketAddr> = self
-            .server
-            .to_socket_addrs()
-            .map_err(|e| format!("server: {}: {e}; {hint}", self.server))?
-            .collect();
-        let is_local = |a: &SocketAddr| match a.ip() {
-            IpAddr::V4(ip) => ip.is_loopback(),
-            IpAddr::V6(ip) => ip.is_loopback(),
-        };
-        if found.is_empty() || !found.iter().all(is_local) {
+        let parts = self.server.rsplit_once(':');
+        let parts = parts.and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+        let Some((host, port)) = parts.filter(|(host, port)| !host.is_empty() && *port > 0) else {
             return Err(format!(
-                "server: {} is not this machine, and the connection is not encrypted; {hint}",
+                "server: {}: expected a name or an address, a colon and a port; {hint}",
                 self.server
             ));
+        };
+        let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+        let host = bare.unwrap_or(host).to_string();
+        // With TLS whoever listens there must prove who it is, and a name may be unknown for now.
+        if !self.tls.is_set() {
+            let found = resolve(&host, port)
+                .map_err(|e| format!("server: {}: {e}; {hint}", self.server))?;
+            if found.is_empty() || !found.iter().all(|a| a.ip().is_loopback()) {
+                return Err(format!(
+                    "server: {} is not this machine, and the connection is not encrypted; {hint}, or set [tls] (docs/tls.md)",
+                    self.server
+                ));
+            }
         }
-        Ok(Server::Tcp(found))
+        Ok(Server::Tcp { host, port })
     }
 
     /// A path of the watched machine, under `--root`.
@@ -207,8 +259,8 @@ mod tests {
 
     const SAMPLE: &str = include_str!("../agent.sample.toml");
 
-    /// `# key = value` lines of the sample.
-    fn commented() -> Vec<&'static str> {
+    /// The sample's `# key = value` lines, bare, and the lines that begin a section.
+    fn uncommented() -> Vec<&'static str> {
         let is_setting = |l: &&str| {
             let key = l.split('=').next().unwrap_or("").trim();
             l.contains(" = ")
@@ -217,38 +269,42 @@ mod tests {
         };
         SAMPLE
             .lines()
-            .filter_map(|l| l.strip_prefix("# "))
-            .filter(is_setting)
+            .filter_map(|l| match l.starts_with('[') {
+                true => Some(l),
+                false => l.strip_prefix("# ").filter(is_setting),
+            })
+            .collect()
+    }
+
+    /// An unknown key makes serde list the ones that there are.
+    fn known(prefix: &str) -> Vec<String> {
+        let text = format!("{prefix}no_such_key = 1");
+        let error = toml::from_str::<Config>(&text).unwrap_err().to_string();
+        let names = error.split('`').skip(1).step_by(2);
+        names
+            .filter(|k| *k != "no_such_key")
+            .map(String::from)
             .collect()
     }
 
     #[test]
     fn the_sample_documents_every_setting_with_its_default() {
-        let values: Config =
-            toml::from_str(&commented().join("\n")).expect("the sample, uncommented, is a config");
+        let text = uncommented().join("\n");
+        let values: Config = toml::from_str(&text).expect("the sample, uncommented, is a config");
         assert_eq!(values, Config::default());
-        let documented: Vec<&str> = commented()
-            .iter()
-            .map(|l| l.split(" = ").next().unwrap())
-            .collect();
-        // An unknown key makes serde list the ones that there are.
-        let error = toml::from_str::<Config>("no_such_key = 1")
-            .unwrap_err()
-            .to_string();
-        let known: Vec<&str> = error
-            .split('`')
-            .skip(1)
-            .step_by(2)
-            .filter(|k| *k != "no_such_key")
-            .collect();
-        assert!(known.len() >= 16, "{error}");
-        for key in &known {
-            assert!(
-                documented.contains(key),
-                "agent.sample.toml does not document `{key}`"
-            );
+        let (top, tls) = text.split_once("[tls]").unwrap();
+        for (mut known, section) in [(known(""), top), (known("[tls]\n"), tls)] {
+            let mut documented: Vec<&str> = section
+                .lines()
+                .filter_map(|l| l.split_once(" = "))
+                .map(|(key, _)| key)
+                .collect();
+            assert!(known.len() >= 4, "{known:?}");
+            known.retain(|k| k != "tls");
+            known.sort();
+            documented.sort();
+            assert_eq!(known, documented);
         }
-        assert_eq!(known.len(), documented.len());
         // As it stands it sets nothing.
         assert_eq!(toml::from_str::<Config>(SAMPLE).unwrap(), Config::default());
     }
@@ -275,7 +331,15 @@ mod tests {
             &format!("server = 'unix:/state/{}'", "x".repeat(81)),
             "server",
         );
+        refused("server = 'localhost:0'", "server");
+        refused("server = ':5044'", "server");
         refused("rings = 'relative'", "rings");
+        let tls = |server: &str, tls: &str| format!("server = '{server}'\n[tls]\n{tls}");
+        refused(&tls("h:1", "ca = '/a'\ncert = '/b'"), "tls.key");
+        refused(&tls("h:1", "server_name = 'h'"), "tls.ca");
+        refused(&tls("h:1", "ca = '/a'\ncert = 'b'\nkey = '/c'"), "tls.cert");
+        let all = "ca = '/a'\ncert = '/b'\nkey = '/c'";
+        refused(&tls("unix:/a/b", all), "server");
         let mut config: Config = toml::from_str("server = '[::1]:5044'").unwrap();
         config.finish().unwrap();
         assert!(!config.node.is_empty());
@@ -283,17 +347,24 @@ mod tests {
 
     #[test]
     fn a_server_is_an_address_or_a_socket() {
-        let server = |text: &str| {
-            let mut config: Config = toml::from_str(&format!("server = '{text}'")).unwrap();
+        let read = |text: &str, more: &str| {
+            let mut config: Config = toml::from_str(&format!("server = '{text}'\n{more}")).unwrap();
             config.finish().unwrap();
             config.server().unwrap()
         };
+        let server = |text: &str| read(text, "");
         assert_eq!(
             server("unix:/st ate/ingest.sock"),
             Server::Unix("/st ate/ingest.sock".into())
         );
         assert_eq!(server("127.0.0.1:5").to_string(), "127.0.0.1:5");
+        assert_eq!(server("[::1]:5").to_string(), "[::1]:5");
         assert_eq!(server("unix:/a/b").to_string(), "unix:/a/b");
+        // With TLS on any machine, known yet or not.
+        let tls = "[tls]\nca = '/a'\ncert = '/b'\nkey = '/c'";
+        let away = |text: &str| read(text, tls).to_string();
+        assert_eq!(away("192.0.2.7:5044"), "192.0.2.7:5044");
+        assert_eq!(away("no-such-host.invalid:5"), "no-such-host.invalid:5");
     }
 
     #[test]

@@ -14,7 +14,7 @@ Usage: bellrock-agent [FLAGS]
   --config FILE        settings (TOML); without it the defaults of agent.sample.toml
   --rings DIR          where watched programs put their ring files
   --spool DIR          where records wait until they are acknowledged
-  --server HOST:PORT   Bellrock's ingest, on this machine; unix:/PATH: its socket
+  --server HOST:PORT   Bellrock's ingest: on this machine, or with [tls] in the settings on any; unix:/PATH: its socket
   --node NAME          name of this node in every record
   --root DIR           prefix of /proc and of the rings' path, to run on a capture
   --once               read what is there, ship it, and end
@@ -85,6 +85,10 @@ fn main() -> ExitCode {
     sys::tune();
     match parse_flags() {
         Ok(Ok((config, Mode::Check))) => {
+            if let Err(e) = agent::check(&config) {
+                log::error(&e);
+                return ExitCode::from(agent::EXIT_USAGE);
+            }
             println!(
                 "settings are valid: node {}, rings {}, server {}",
                 config.node,

@@ -157,6 +157,26 @@ pub fn clock_ns(clock: libc::clockid_t) -> i64 {
     }
 }
 
+/// Seconds since the epoch as date and time in UTC.
+pub fn utc(s: u64) -> String {
+    let time = s.min(libc::time_t::MAX as u64) as libc::time_t;
+    // SAFETY: a zeroed `tm` is a valid one, and the call fills it; where it cannot, the year is too large to matter.
+    let t = unsafe {
+        let mut t: libc::tm = std::mem::zeroed();
+        libc::gmtime_r(&time, &mut t);
+        t
+    };
+    format!(
+        "{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC",
+        i64::from(t.tm_year) + 1900,
+        t.tm_mon + 1,
+        t.tm_mday,
+        t.tm_hour,
+        t.tm_min,
+        t.tm_sec
+    )
+}
+
 /// Clock ticks a second in /proc.
 pub fn ticks_per_second() -> i64 {
     // SAFETY: no arguments that could be wrong.

@@ -105,6 +105,12 @@ impl Acks {
         if self.filled < 6 {
             return Ok(None);
         }
+        // A TLS record, of which the first byte is its type and the second the version.
+        if matches!(self.buffer[..2], [0x14..=0x17, 3]) {
+            return Err(protocol_error(
+                "the server speaks TLS; set [tls] in agent.toml (docs/tls.md)".into(),
+            ));
+        }
         if &self.buffer[..2] != b"2A" {
             return Err(protocol_error(format!(
                 "expected an acknowledgement, got bytes {:02x?}",

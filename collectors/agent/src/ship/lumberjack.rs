@@ -1,38 +1,41 @@
 //! The lumberjack v2 client: sends the spool's windows, a few at a time, and takes acknowledgements.
 
 use super::acks::{Acks, Open, Windows};
+use super::connect::{Connector, Stream};
 use super::reader::{Position, Reader};
 use super::shared::Shared;
-use crate::config::Server;
 use crate::counters::Counters;
 use crate::{info, sys, warn};
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Windows sent ahead of their acknowledgement.
 const OPEN_WINDOWS_MAX: usize = 4;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a read waits before it looks for new windows.
-const READ_TIMEOUT: Duration = Duration::from_millis(50);
+/// How often the certificates are looked at during a connection.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 const IDLE_WAIT: Duration = Duration::from_secs(1);
 /// A window buffer that grew beyond this gives its memory back.
 const KEEP_BYTES: usize = 512 << 10;
 
 pub struct Settings {
-    pub server: Server,
     pub reconnect_min: Duration,
     pub reconnect_max: Duration,
     pub ack_timeout: Duration,
 }
 
-/// A connection, be it TCP or a Unix socket.
-trait Stream: Read + Write {}
-impl<S: Read + Write> Stream for S {}
+/// Why a connection came to its end without an error.
+#[derive(PartialEq)]
+enum End {
+    /// Asked to stop, and all is acknowledged.
+    Stopped,
+    /// There are new certificates, and nothing is open on the connection with the old ones.
+    Renew,
+}
 
 pub struct Shipper {
     settings: Settings,
+    connector: Connector,
     shared: Arc<Shared>,
     counters: Arc<Counters>,
     reader: Reader,
@@ -40,56 +43,73 @@ pub struct Shipper {
     safe: Position,
     body: Vec<u8>,
     random: u64,
+    /// A loss of the server was told, and its return was not.
+    told: bool,
+}
+
+/// Whether nobody listens there, be it for now.
+fn is_absence(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
+    )
 }
 
 impl Shipper {
-    pub fn new(settings: Settings, shared: Arc<Shared>, counters: Arc<Counters>) -> Shipper {
+    pub fn new(
+        settings: Settings,
+        connector: Connector,
+        shared: Arc<Shared>,
+        counters: Arc<Counters>,
+    ) -> Shipper {
         let reader = Reader::new(shared.clone());
         let random = sys::random_u64().unwrap_or(1) | 1;
         Shipper {
             settings,
+            connector,
             shared,
             counters,
             reader,
             safe: Position::default(),
             body: Vec::new(),
             random,
+            told: false,
         }
     }
 
     /// Ships until asked to stop. When stopping: until all is acknowledged or the server fails once.
     pub fn run(&mut self) {
         let mut pause = self.settings.reconnect_min;
-        let (mut told, mut tried) = (false, false);
+        let mut tried = false;
         loop {
             let acknowledged = self.counters.acknowledged.get();
-            let result = self.connect().and_then(|stream| {
-                tried = true;
-                if told {
-                    info!("connected", "connected to {} again", self.settings.server);
-                    told = false;
-                }
-                self.session(stream)
-            });
-            let Err(e) = result else { break };
+            let result = self.connector.connect(&self.shared);
+            let connected = result.is_ok();
+            let e = match result.and_then(|stream| self.session(stream)) {
+                Ok(End::Stopped) => break,
+                Ok(End::Renew) => continue,
+                Err(e) => e,
+            };
             self.counters.reconnects.add(1);
             if self.counters.acknowledged.get() > acknowledged {
                 pause = self.settings.reconnect_min;
             }
-            let (server, ms) = (&self.settings.server, pause.as_millis());
-            if !std::mem::replace(&mut tried, true) {
+            let (server, ms) = (self.connector.server(), pause.as_millis());
+            let first = !std::mem::replace(&mut tried, true) && !connected;
+            if first && is_absence(&e) {
                 // Agent and server are often started together, in any order.
                 info!(
                     "no server yet",
                     "server {server}: {e}; tried again in {ms} ms"
                 );
             } else {
+                let why = self.connector.explain(&e);
                 warn!(
                     "server",
-                    "server {server}: {e}; records wait in the spool, next try in {ms} ms; check that `bellrock server` runs"
+                    "server {server}: {why}; records wait in the spool, next try in {ms} ms"
                 );
             }
-            told = true;
+            self.told = true;
             if self.shared.stopping() {
                 break;
             }
@@ -109,41 +129,20 @@ impl Shipper {
             .wait_for_stop(pause + pause.mul_f64((self.random % 1000) as f64 / 2000.0));
     }
 
-    fn connect(&self) -> io::Result<Box<dyn Stream>> {
-        let addresses = match &self.settings.server {
-            Server::Unix(path) => {
-                let stream = sys::connect_unix(path)?;
-                stream.set_read_timeout(Some(READ_TIMEOUT))?;
-                stream.set_write_timeout(Some(self.settings.ack_timeout))?;
-                return Ok(Box::new(stream));
-            }
-            Server::Tcp(addresses) => addresses,
-        };
-        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        for address in addresses {
-            match TcpStream::connect_timeout(address, CONNECT_TIMEOUT) {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    stream.set_read_timeout(Some(READ_TIMEOUT))?;
-                    stream.set_write_timeout(Some(self.settings.ack_timeout))?;
-                    return Ok(Box::new(stream));
-                }
-                Err(e) => last = e,
-            }
-        }
-        Err(last)
-    }
-
-    /// `Ok`: asked to stop, and all is acknowledged.
-    fn session(&mut self, mut stream: Box<dyn Stream>) -> io::Result<()> {
+    fn session(&mut self, mut stream: Box<dyn Stream>) -> io::Result<End> {
         self.reader.seek(self.safe);
         let mut open = Windows::default();
         let mut acks = Acks::new();
         let mut heard = Instant::now();
+        let (mut looked, mut renew) = (Instant::now(), false);
         loop {
+            if !renew && looked.elapsed() >= LOOK_EVERY {
+                looked = Instant::now();
+                renew = self.connector.look();
+            }
             // Looked at first: what was appended before the stop is then seen below.
             let stopping = self.shared.stopping();
-            while open.len() < OPEN_WINDOWS_MAX {
+            while !renew && open.len() < OPEN_WINDOWS_MAX {
                 let Some((window, at)) = self.reader.next(&mut self.body, &self.counters)? else {
                     break;
                 };
@@ -163,8 +162,11 @@ impl Shipper {
             }
             if open.is_empty() {
                 self.shared.acknowledge(self.reader.passed);
+                if renew {
+                    return Ok(End::Renew);
+                }
                 if stopping {
-                    return Ok(());
+                    return Ok(End::Stopped);
                 }
                 self.shared.wait_for_more(self.reader.passed, IDLE_WAIT);
                 continue;
@@ -188,6 +190,14 @@ impl Shipper {
             }
             while let Some(number) = acks.next()? {
                 if let Some(done) = open.acknowledge(number)? {
+                    if std::mem::take(&mut self.told) {
+                        // Not before: with TLS 1.3 a server refuses after the handshake.
+                        info!(
+                            "connected",
+                            "{} takes records again",
+                            self.connector.server()
+                        );
+                    }
                     self.counters.acknowledged.add(done.events as u64);
                     self.safe = done.after;
                     self.shared.acknowledge(done.number);

@@ -1,9 +1,11 @@
 use super::super::batch::{open_window, Batch};
 use super::super::spool::Spool;
 use super::*;
+use crate::config::Config;
 use crate::event;
 use crate::testing::{temp_dir, Random};
-use std::net::TcpListener;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
 
@@ -42,14 +44,24 @@ impl Fixture {
 
     fn ship(&self) -> thread::JoinHandle<()> {
         let settings = Settings {
-            server: Server::Tcp(vec![self.listener.local_addr().unwrap()]),
             reconnect_min: Duration::from_millis(2),
             reconnect_max: Duration::from_millis(10),
             ack_timeout: Duration::from_millis(400),
         };
-        let mut shipper = Shipper::new(settings, self.spool.shared(), self.counters.clone());
+        let connector = connector(self.listener.local_addr().unwrap());
+        let (shared, counters) = (self.spool.shared(), self.counters.clone());
+        let mut shipper = Shipper::new(settings, connector, shared, counters);
         thread::spawn(move || shipper.run())
     }
+}
+
+fn connector(address: SocketAddr) -> Connector {
+    let config = Config {
+        server: address.to_string(),
+        ack_timeout_s: 1,
+        ..Config::default()
+    };
+    Connector::new(&config).unwrap()
 }
 
 fn read_window(stream: &mut TcpStream) -> io::Result<Vec<u64>> {
@@ -144,11 +156,12 @@ fn a_hostile_or_silent_peer_is_left_and_never_counts_as_an_acknowledgement() {
     let mut f = Fixture::new("hostile");
     f.append(1);
     let shipper = f.ship();
-    let answers: [&[u8]; 7] = [
+    let answers: [&[u8]; 8] = [
         b"2A\0\0\0\x04",                 // more than was sent
         b"2A\xff\xff\xff\xff",           // much more
         b"1A\0\0\0\x03",                 // another version
         b"HTTP/1.1 400 Bad Request\r\n", // another protocol
+        b"\x15\x03\x03\0\x02\x02\x46",   // TLS
         b"2A\0\0\0\x02\x32A\0\0\0\x01",  // going back
         b"2A\0\0",                       // cut off
         b"",                             // nothing: the time runs out
@@ -186,12 +199,12 @@ fn a_stop_without_a_server_ends_at_once() {
     let address = f.listener.local_addr().unwrap();
     f.listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let settings = Settings {
-        server: Server::Tcp(vec![address]),
         reconnect_min: Duration::from_secs(30),
         reconnect_max: Duration::from_secs(30),
         ack_timeout: Duration::from_secs(30),
     };
-    let mut shipper = Shipper::new(settings, f.spool.shared(), f.counters.clone());
+    let (shared, counters) = (f.spool.shared(), f.counters.clone());
+    let mut shipper = Shipper::new(settings, connector(address), shared, counters);
     let thread = thread::spawn(move || shipper.run());
     let begin = Instant::now();
     f.spool.shared().stop();

@@ -2,9 +2,12 @@
 
 pub mod acks;
 pub mod batch;
+mod certificates;
+pub mod connect;
 pub mod entry;
 pub mod lumberjack;
 pub mod reader;
 pub mod recovery;
 pub mod shared;
 pub mod spool;
+mod tls;
