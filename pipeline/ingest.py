@@ -9,22 +9,18 @@ acknowledged. Windows keep their order here, and none is passed by a later one o
 
 import logging
 import os
-import queue
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
-from pipeline import schema
 from pipeline.listen import address_of, keep_alive, listen_tcp, shutdown, unix_peer
 from pipeline.lumberjack import FrameParser, Limits, ProtocolError, Window, ack
-from pipeline.store import UNDECODABLE, Store, StoreError
+from pipeline.store import Store
 from pipeline.tls import Certificates, Peer, TlsError, TlsFiles, explain, peer_of, quoted
+from pipeline.writer import Writer
 
 log = logging.getLogger(__name__)
 
@@ -35,40 +31,19 @@ HANDSHAKES_MAX = 64
 HANDSHAKE_TIMEOUT_S = 10.0
 # So often the certificates' files are looked at, and a silent client's certificate.
 LOOK_EVERY_S = 2.0
-# A batch takes windows until it holds this much.
-BATCH_EVENTS_MAX = 50_000
-BATCH_BYTES_MAX = 32 << 20
 RECEIVE_BYTES = 256 << 10
 # Longest wait for the rest of a window that began, and for a client to take an answer.
 WINDOW_TIMEOUT_S = 60.0
 # So often a client that waits hears that the server lives (an acknowledgement of 0); Elastic's clients give up after 30 s of silence.
 KEEPALIVE_S = 5.0
-# Waits between tries while the store fails.
+# First wait between tries while the store fails.
 RETRY_FIRST_S = 0.5
-RETRY_LAST_S = 30.0
 # How long `stop` lets the windows that are already here be written.
 DRAIN_TIMEOUT_S = 20.0
-UNDECODABLE_CHARACTERS_MAX = 4096
 
 
 class _Unwelcome(Exception):
     """The client may not, or no longer, deliver; the text says why and what to do."""
-
-
-@dataclass(eq=False)
-class _Job:
-    """A window on its way through the writer. `stored` is True or False once `done` is set; `foreign` is then the node that a record
-    claims and the client may not write for, if that is why it is not."""
-
-    window: Window
-    client: Peer | None
-    done: threading.Event = field(default_factory=threading.Event)
-    stored: bool = False
-    foreign: str | None = None
-
-    def settle(self, stored: bool) -> None:
-        self.stored = stored
-        self.done.set()
 
 
 class Ingest:
@@ -102,8 +77,6 @@ class Ingest:
         handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
         look_every_s: float = LOOK_EVERY_S,
     ) -> None:
-        self._store = store
-        self._on_job_event = on_job_event
         self._address = None if port is None else address_of(host, port, encrypted=tls is not None)
         self._certificates = None if tls is None else Certificates(tls)
         self._unix = unix
@@ -116,20 +89,15 @@ class Ingest:
         self._handshakes_max = handshakes_max
         self._handshake_timeout_s = handshake_timeout_s
         self._look_every_s = look_every_s
-        self._queue: queue.Queue[_Job | None] = queue.Queue(connections_max + 1)  # + 1: the None that ends the writer
+        self._writer = Writer(store, on_job_event, connections_max, retry_first_s)
         self._stopping = threading.Event()
-        self._give_up = threading.Event()  # set when draining took too long
         self._lock = threading.Lock()  # owner of _sockets, _strangers, _threads and _counts
         self._sockets: set[socket.socket] = set()
         self._strangers: dict[ssl.SSLSocket, None] = {}  # in their handshake; the oldest first
         self._threads: set[threading.Thread] = set()
-        counted = ("accepted", "refused", "windows", "events", "protocol_errors", "job_event_errors", "store_errors")
-        self._counts = dict.fromkeys((*counted, "handshake_failures", "node_mismatches"), 0)
-        self._error: str | None = None
-        self._last_commit_ns: int | None = None
+        self._counts = dict.fromkeys(("accepted", "refused", "protocol_errors", "handshake_failures"), 0)
         self._port: int | None = None
         self._acceptors: list[tuple[socket.socket, threading.Thread]] = []
-        self._writer = threading.Thread(target=self._write, name="ingest-write", daemon=True)
 
     @property
     def port(self) -> int:
@@ -172,9 +140,7 @@ class Ingest:
         deadline = time.monotonic() + self._drain_timeout_s
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        self._give_up.set()
-        self._queue.put(None)
-        self._writer.join()
+        self._writer.stop()
         for connection in sockets:
             shutdown(connection, socket.SHUT_RDWR)
         for thread in threads:
@@ -185,17 +151,11 @@ class Ingest:
         store fails, else None)."""
         with self._lock:
             counts, connections = dict(self._counts), len(self._sockets)
-        return {
-            **counts,
-            "connections": connections,
-            "queued_windows": self._queue.qsize(),
-            "last_commit_ns": self._last_commit_ns,
-            "error": self._error,
-        }
+        return {**counts, **self._writer.status(), "connections": connections}
 
-    def _count(self, name: str, by: int = 1) -> None:
+    def _count(self, name: str) -> None:
         with self._lock:
-            self._counts[name] += by
+            self._counts[name] += 1
 
     # -- connections
 
@@ -377,11 +337,10 @@ class Ingest:
     def _store_window(self, connection: socket.socket, window: Window, client: Peer | None) -> bool:
         """Hands the window to the writer and waits, with a sign of life now and then. False: it must not be acknowledged. Raises
         _Unwelcome where it holds a record of a node that is not the client's."""
-        job = _Job(window, client)
-        self._queue.put(job)
+        job = self._writer.put(window, client)
         lost: OSError | None = None
         while not job.done.wait(self._keepalive_s):
-            if not self._writer.is_alive():
+            if not self._writer.alive():
                 return False
             if lost is None:
                 try:
@@ -398,121 +357,6 @@ class Ingest:
             raise lost
         return job.stored
 
-    # -- the writer
-
-    def _write(self) -> None:
-        while True:
-            jobs = self._next_jobs()
-            if not jobs:
-                return
-            stored: set[_Job] = set()
-            try:
-                stored = self._write_batch(jobs)
-            except Exception as error:
-                # Not the store's own error: a fault of ours. The clients send again; nothing was acknowledged.
-                self._error = f"a batch of {len(jobs)} windows failed: {error!r}; see the log"
-                log.exception("ingest: a batch of %d windows failed", len(jobs))
-            finally:
-                for job in jobs:
-                    job.settle(job in stored)
-
-    def _next_jobs(self) -> list[_Job]:
-        """Waits for a window, then takes all that lie there, in order, until the batch is full. Empty: the end."""
-        job = self._queue.get()
-        jobs: list[_Job] = []
-        events = size = 0
-        while job is not None:
-            jobs.append(job)
-            events += len(job.window.payloads)
-            size += sum(map(len, job.window.payloads))
-            if events >= BATCH_EVENTS_MAX or size >= BATCH_BYTES_MAX:
-                return jobs
-            try:
-                job = self._queue.get_nowait()
-            except queue.Empty:
-                return jobs
-        if jobs:
-            self._queue.put(None)  # the end is for the next call
-        return jobs
-
-    def _write_batch(self, jobs: list[_Job]) -> set[_Job]:
-        decoded: dict[_Job, list[Any]] = {}
-        for job in jobs:
-            of_job = [_decode(payload) for payload in job.window.payloads]
-            job.foreign = _foreign_node(of_job, job.client)
-            if job.foreign is None:
-                decoded[job] = of_job
-            else:
-                self._count("node_mismatches")
-        events = [event for of_job in decoded.values() for event in of_job]
-        if not events or not self._append(events):
-            return set()
-        self._count("windows", len(decoded))
-        self._count("events", len(events))
-        self._last_commit_ns = time.time_ns()
-        return {job for job, of_job in decoded.items() if self._pass_on(of_job)}
-
-    def _append(self, events: list[dict]) -> bool:
-        """Appends, trying again while the store fails. False when `stop` will not wait any longer."""
-        wait_s = self._retry_first_s
-        while True:
-            try:
-                appended = self._store.append(events)
-            except StoreError as error:
-                self._error = str(error)
-                self._count("store_errors")
-                log.error("ingest: %d events wait, next try in %.1f s: %s", len(events), wait_s, error)
-                if self._give_up.wait(wait_s):
-                    return False
-                wait_s = min(wait_s * 2, RETRY_LAST_S)
-                continue
-            if self._error is not None:
-                log.info("ingest: the store takes records again")
-                self._error = None
-            if appended.dead_letters:
-                log.warning("ingest: %d records were refused; `bellrock audit` tells why", appended.dead_letters)
-            if appended.missing:
-                log.warning("ingest: %d records are missing: their agents jumped over their numbers; `bellrock audit` tells which", appended.missing)
-            return True
-
-    def _pass_on(self, events: list[dict]) -> bool:
-        for event in events:
-            if type(event) is dict and event.get("kind") == "job" and _well_formed(event):
-                try:
-                    self._on_job_event(event)
-                except Exception:
-                    self._count("job_event_errors")
-                    log.exception("ingest: job event of job %s was not taken; the client will send it again", event["job"])
-                    return False
-        return True
-
 
 def _may_deliver(uid: int) -> bool:
     return uid in (os.getuid(), 0)
-
-
-def _decode(payload: bytes) -> Any:
-    try:
-        return orjson.loads(payload)
-    except orjson.JSONDecodeError as error:
-        text = payload[:UNDECODABLE_CHARACTERS_MAX].decode("utf-8", "backslashreplace")
-        return {UNDECODABLE: text, "error": str(error)}
-
-
-def _foreign_node(events: list[Any], client: Peer | None) -> str | None:
-    """A node that an event names and the client's certificate does not. An event without one is never more than a dead letter."""
-    if client is None:
-        return None
-    for event in events:
-        node = event.get("node") if type(event) is dict else None
-        if type(node) is str and node not in client.nodes:
-            return node
-    return None
-
-
-def _well_formed(event: dict) -> bool:
-    try:
-        schema.check(event, time.time_ns())
-    except schema.RecordError:
-        return False  # it is a dead letter by now
-    return True
