@@ -42,6 +42,11 @@ RETRY_FIRST_S = 0.5
 DRAIN_TIMEOUT_S = 20.0
 
 
+# Lines about strangers in this time; whoever reaches the port could fill the disk with them.
+STRANGER_LINES_MAX = 20
+STRANGER_LINES_PERIOD_S = 10.0
+
+
 class _Unwelcome(Exception):
     """The client may not, or no longer, deliver; the text says why and what to do."""
 
@@ -91,10 +96,11 @@ class Ingest:
         self._look_every_s = look_every_s
         self._writer = Writer(store, on_job_event, connections_max, retry_first_s)
         self._stopping = threading.Event()
-        self._lock = threading.Lock()  # owner of _sockets, _strangers, _threads and _counts
+        self._lock = threading.Lock()  # owner of _sockets, _strangers, _threads, _lines and _counts
         self._sockets: set[socket.socket] = set()
         self._strangers: dict[ssl.SSLSocket, None] = {}  # in their handshake; the oldest first
         self._threads: set[threading.Thread] = set()
+        self._lines = [0.0, 0, 0]  # of the log, about strangers: the period's begin, lines in it, lines held back
         self._counts = dict.fromkeys(("accepted", "refused", "protocol_errors", "handshake_failures"), 0)
         self._port: int | None = None
         self._acceptors: list[tuple[socket.socket, threading.Thread]] = []
@@ -283,10 +289,22 @@ class Ingest:
             why = f"its certificate is not understood: {quoted(str(error))}"
         with self._lock:
             self._counts["handshake_failures"] += 1
-            dropped = connection not in self._strangers
-        if not self._stopping.is_set():
-            log.warning("ingest: no TLS with %s: %s", peer, "others came while its handshake went on" if dropped else why)
+            if connection not in self._strangers:
+                why = "others came while its handshake went on"
+            if not self._stopping.is_set():
+                self._tell_of_stranger(f"no TLS with {peer}: {why}")
         return None
+
+    def _tell_of_stranger(self, text: str) -> None:
+        """A line of the log, unless there were many of late; then they are counted. To be called within the lock."""
+        began, lines, held_back = self._lines
+        if time.monotonic() - began >= STRANGER_LINES_PERIOD_S:
+            began, lines = time.monotonic(), 0
+        if lines < STRANGER_LINES_MAX:
+            log.warning("ingest: %s%s", text, f" ({held_back} lines like it held back)" if held_back else "")
+            self._lines = [began, lines + 1, 0]
+        else:
+            self._lines = [began, lines, held_back + 1]
 
     def _converse(self, connection: socket.socket, client: Peer | None, trust: int) -> None:
         parser = FrameParser(self._limits)

@@ -267,6 +267,26 @@ def test_a_handshake_takes_no_longer_than_it_may(start, caplog):
     until(lambda: "its handshake took too long" in caplog.text, "the reason in the log")
 
 
+def test_strangers_do_not_fill_the_log(start, caplog, monkeypatch):
+    monkeypatch.setattr("pipeline.ingest.STRANGER_LINES_MAX", 3)
+    monkeypatch.setattr("pipeline.ingest.STRANGER_LINES_PERIOD_S", 3600.0)
+    ingest = start()
+
+    def knock(times: int) -> None:
+        before = ingest.status()["handshake_failures"]
+        for _ in range(times):
+            with socket.create_connection(("127.0.0.1", ingest.port), timeout=TIMEOUT_S) as plain:
+                plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        until(lambda: ingest.status()["handshake_failures"] == before + times, "all to be counted")
+
+    knock(10)
+    assert caplog.text.count("no TLS with") == 3 and "held back" not in caplog.text
+    monkeypatch.setattr("pipeline.ingest.STRANGER_LINES_PERIOD_S", 0.0)
+    knock(2)
+    assert caplog.text.count("no TLS with") == 5 and caplog.text.count("held back") == 1
+    assert "(7 lines like it held back)" in caplog.text
+
+
 def test_a_stop_waits_for_no_handshake(start):
     ingest = start(handshake_timeout_s=60)
     with socket.create_connection(("127.0.0.1", ingest.port), timeout=TIMEOUT_S):
