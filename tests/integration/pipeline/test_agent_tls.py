@@ -5,8 +5,10 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -366,6 +368,39 @@ def test_a_site_changes_its_authority_without_a_gap(start, machine, site, strang
         path.write_bytes(stranger.certificate.read_bytes())
         goes_on()
     assert written(store) == (written_kib * KIB, written_kib) and books.duplicates == 0
+
+
+def test_the_settings_of_a_server_are_enough(machine, files, tmp_path, free_port, state):
+    """`bellrock server` with nothing but its file, on every address; nothing is delivered without TLS."""
+    port, http = free_port(), free_port()
+    ingest = {"host": "0.0.0.0", "port": port, "tls_cert": str(files.cert), "tls_key": str(files.key), "tls_client_ca": str(files.client_ca)}
+    lines = ["[ingest]", *(f"{key} = {json.dumps(value)}" for key, value in ingest.items()), "[agent]", "run = false", "[http]", f"port = {http}"]
+    (tmp_path / "server.toml").write_text("\n".join(lines))
+    command = [sys.executable, "-m", "bellrock", "server", "--config", str(tmp_path / "server.toml")]
+    with open(tmp_path / "server.log", "wb") as log:
+        server = subprocess.Popen(command, cwd=ROOT, env=state.env, stdout=log, stderr=log)
+    try:
+        node = machine(port)
+        node.start()
+        node.write(7)
+
+        def status() -> dict:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{http}/api/v1/status", timeout=30) as answer:
+                    return json.loads(answer.read())["ingest"]
+            except OSError:
+                assert server.poll() is None, (tmp_path / "server.log").read_text()
+                return {"events": 0}
+
+        until(lambda: status()["events"] > 0, "records")
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as plain:
+            plain.sendall(b"2W\0\0\0\1")
+            until(lambda: status()["handshake_failures"] == 1, "plain text to be refused")
+        node.end()
+        assert (status()["accepted"], status()["node_mismatches"], status()["error"]) == (1, 0, None)
+    finally:
+        server.terminate()
+        assert server.wait(timeout=60) == 0
 
 
 def test_settings_that_cannot_work_are_told_at_the_start(machine, site, stranger, tmp_path):

@@ -25,7 +25,6 @@ pub struct Settings {
 }
 
 /// Why a connection came to its end without an error.
-#[derive(PartialEq)]
 enum End {
     /// Asked to stop, and all is acknowledged.
     Stopped,

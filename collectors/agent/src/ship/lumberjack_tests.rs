@@ -215,3 +215,28 @@ fn a_stop_without_a_server_ends_at_once() {
     assert!(begin.elapsed() < Duration::from_secs(10));
     thread.join().unwrap();
 }
+
+#[test]
+fn all_addresses_of_a_name_are_tried() {
+    let f = Fixture::new("names");
+    // What localhost is differs by machine: one of them answers at its first address, the other at its second.
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let Ok(listener) = TcpListener::bind(address) else {
+            continue; // no IPv6 here
+        };
+        let here = listener.local_addr().unwrap();
+        let known = crate::config::resolve("localhost", here.port()).unwrap();
+        if !known.contains(&here) {
+            continue;
+        }
+        let config = Config {
+            server: format!("localhost:{}", here.port()),
+            ..Config::default()
+        };
+        let mut connector = Connector::new(&config).unwrap();
+        assert!(connector.connect(&f.spool.shared()).is_ok(), "{here}");
+        drop(listener);
+        let gone = connector.connect(&f.spool.shared()).err().unwrap();
+        assert!(is_absence(&gone), "{gone}");
+    }
+}

@@ -18,8 +18,8 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Reads from a connection that failed, in search of the peer's reason.
 const LAST_READS_MAX: u32 = 16;
 
-/// Characters of a certificate's names that a message quotes.
-const QUOTED_MAX: usize = 200;
+/// Characters of a message, which may quote a whole certificate of a server's.
+const TEXT_MAX: usize = 1000;
 
 /// How connections are secured. Owned by the shipper.
 pub struct Tls {
@@ -111,6 +111,7 @@ impl Tls {
             }
             None => return None,
         };
+        let text: String = text.chars().take(TEXT_MAX).collect();
         Some(match certificates.has_ended() {
             true => format!("{text}; this node's own certificate {own} ended at {}: renew it, it is taken over without a restart", utc(certificates.end())),
             false => text,
@@ -136,7 +137,7 @@ impl Tls {
             CertificateError::NotValidForNameContext { presented, .. } => format!(
                 "the server's certificate is not for {} but for [{}]; set `server` or tls.server_name to one of these, or issue another",
                 self.name.to_str(),
-                presented.join(", ").chars().take(QUOTED_MAX).collect::<String>()
+                presented.join(", ")
             ),
             other => format!("the server's certificate is not taken: {other}"),
         }
