@@ -197,3 +197,31 @@ def test_the_locks_name_no_index_and_hash_everything():
         assert pinned, lock.name
         for n in pinned:
             assert "==" in lines[n] and lines[n + 1].startswith("    --hash=sha256:"), f"{lock.name}: {lines[n]}"
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl. Run: apt-get install openssl")
+def test_certificates_are_made_with_openssl_alone_and_keys_stay_private(tmp_path):
+    def script(*words: str) -> subprocess.CompletedProcess:
+        return run(tmp_path, str(ROOT / "scripts/certificates.sh"), *words)
+
+    site = tmp_path / "site"
+    assert script("node", str(site), "cn1").stderr.strip().endswith(f"certificates.sh ca {site}")
+    assert script("ca", str(site)).returncode == 0
+    authority = (site / "ca.key").read_bytes()
+    assert "is kept" in script("ca", str(site)).stderr and (site / "ca.key").read_bytes() == authority
+    assert script("server", str(site), "io.example", "10.0.0.5", "fe80::1").returncode == 0
+    text = run(site, "openssl", "x509", "-noout", "-ext", "subjectAltName,extendedKeyUsage", "-in", "io.example.crt").stdout
+    assert "DNS:io.example, IP Address:10.0.0.5, IP Address:FE80:0:0:0:0:0:0:1" in text and "Server Authentication" in text
+    first = (site / "io.example.crt").read_bytes()
+    assert script("server", str(site), "io.example").returncode == 0 and (site / "io.example.crt").read_bytes() != first
+    assert run(site, "openssl", "verify", "-CAfile", "ca.crt", "io.example.crt").returncode == 0
+    for bad in ("ca", "*.site", "a b", "../x", "", "-days", "a,DNS:b"):
+        refused = script("node", str(site), bad)
+        assert refused.returncode == 2 and "not a name" in refused.stderr, bad
+    assert [script(*words).returncode for words in ((), ("node", str(site)), ("nothing", str(site), "x"))] == [2, 2, 2]
+    assert {(path.name, oct(path.stat().st_mode & 0o777)) for path in site.iterdir()} == {
+        ("ca.crt", "0o644"),
+        ("ca.key", "0o600"),
+        ("io.example.crt", "0o644"),
+        ("io.example.key", "0o600"),
+    }
