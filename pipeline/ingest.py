@@ -239,8 +239,16 @@ class Ingest:
     def _start_thread(self, serve: Callable[..., None], connection: socket.socket, peer: str, *more: Any) -> None:
         """To be called within the lock, so that `stop` joins started threads only."""
         thread = threading.Thread(target=serve, args=(connection, peer, *more), name=f"ingest-{peer}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            log.error("ingest: refused %s: %s; look with `ulimit -u` and `free`", peer, error)
+            self._counts["refused"] += 1
+            self._sockets.discard(connection)
+            self._strangers.pop(connection, None)
+            connection.close()
+            return
         self._threads.add(thread)
-        thread.start()
 
     def _serve(self, connection: socket.socket, peer: str, client: Peer | None = None, trust: int = 0) -> None:
         try:
@@ -287,6 +295,9 @@ class Ingest:
             why = explain(error)
         except ValueError as error:
             why = f"its certificate is not understood: {quoted(str(error))}"
+        except Exception as error:
+            log.exception("ingest: no TLS with %s after an error of our own", peer)
+            why = quoted(repr(error))
         with self._lock:
             self._counts["handshake_failures"] += 1
             if connection not in self._strangers:

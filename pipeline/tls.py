@@ -73,7 +73,7 @@ class Certificates:
             return
         try:
             self.now = self._load(self.now.trust)
-        except TlsError as error:
+        except (TlsError, OSError) as error:
             if self._failed != seen:
                 log.warning("ingest: %s; the certificates that were there before are kept", error)
             self._failed = seen

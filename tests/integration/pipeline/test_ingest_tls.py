@@ -287,6 +287,22 @@ def test_strangers_do_not_fill_the_log(start, caplog, monkeypatch):
     assert "(7 lines like it held back)" in caplog.text
 
 
+def test_a_system_without_threads_refuses_and_goes_on(start, store, site, node, caplog, monkeypatch):
+    ingest = start()
+
+    def none_left(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", none_left)
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            TlsClient(ingest.port, site.certificate, node)
+    until(lambda: ingest.status()["refused"] == 1, "the refusal to be counted")
+    assert "can't start new thread" in caplog.text and not ingest._strangers
+    with TlsClient(ingest.port, site.certificate, node) as client:
+        client.deliver([run_event(1)])
+
+
 def test_a_stop_waits_for_no_handshake(start):
     ingest = start(handshake_timeout_s=60)
     with socket.create_connection(("127.0.0.1", ingest.port), timeout=TIMEOUT_S):
