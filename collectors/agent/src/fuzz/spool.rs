@@ -204,11 +204,12 @@ fn ring_cursor(position: u64) -> sources::preload::cursor::Cursor {
     use sources::preload::cursor::{Cursor, SegmentCursor, Shipped};
     let shipped = Shipped {
         slot: 3,
-        generation: position as u32,
+        generation: position as u16,
         count: position,
         bytes: position,
         busy: 1,
         end: 2,
+        latency: [0; 7],
     };
     let segment = SegmentCursor {
         index: 0,

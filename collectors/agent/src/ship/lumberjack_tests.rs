@@ -4,7 +4,7 @@ use super::*;
 use crate::config::Config;
 use crate::event;
 use crate::testing::{temp_dir, Random};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;

@@ -494,7 +494,7 @@ fn random_bytes_over_a_ring_harm_nobody() {
 
 #[test]
 fn a_program_whose_calls_cannot_be_seen_is_told_once_with_the_reason() {
-    let mut file = RingFile::new(&temp_dir("unseen"), 1, 1);
+    let file = RingFile::new(&temp_dir("unseen"), 1, 1);
     let id = file.add_name(b"/opt/a \"b\"/prog\xff");
     let mut reader = Reader::new(&file);
     for _ in 0..3 {
