@@ -17,7 +17,7 @@ use std::fs::{self, File, OpenOptions};
 use std::mem::{offset_of, size_of};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use tracepack::record::{Operation, Run};
+use tracepack::record::{latency_bucket, Operation, Run, LATENCY_BOUNDS_NS};
 use tracepack::ring::*;
 
 const FLAGS: usize = 2;
@@ -58,6 +58,10 @@ pub struct RingFuzz {
     seeds: Vec<Vec<u8>>,
     schema: Schema,
     batch: Batch,
+    buffers: Buffers,
+    paths: PathCache,
+    /// Rings so far: the path cache tells them apart.
+    serial: u64,
 }
 
 impl Drop for RingFuzz {
@@ -145,6 +149,9 @@ impl RingFuzz {
             seeds: seeds.to_vec(),
             schema: Schema::of("run"),
             batch: Batch::new("n", 1, 1, BATCH_EVENTS, 1 << 20),
+            buffers: Buffers::default(),
+            paths: PathCache::new(),
+            serial: 0,
         }
     }
 
@@ -165,14 +172,12 @@ impl RingFuzz {
         judged: bool,
         counters: &Counters,
     ) -> Option<(u64, Flow)> {
-        let mut paths = PathCache::new();
-        let mut buffers = Buffers::default();
         let short = flags & SHORT != 0;
         let mut c = Context {
             now: now(),
             counters,
-            paths: &mut paths,
-            buffers: &mut buffers,
+            paths: &mut self.paths,
+            buffers: &mut self.buffers,
             window_ms: 1000,
             slots_due: flags & SLOTS_DUE != 0,
             ship_open: flags & SHIP_OPEN != 0,
@@ -232,6 +237,17 @@ fn judge(schema: &Schema, event: &serde_json::Value) {
     assert!(number("count") >= 1, "{event}");
     assert!(number("end") >= number("start"), "{event}");
     assert!(number("slow_ns") <= number("busy_ns"), "{event}");
+    if let Some(counts) = event["latency"].as_array() {
+        let counts: Vec<u64> = counts.iter().map(|v| v.as_u64().unwrap()).collect();
+        assert_eq!(
+            counts.iter().sum::<u64>(),
+            number("count") as u64,
+            "{event}"
+        );
+        let slowest = latency_bucket(number("slow_ns") as u64, &LATENCY_BOUNDS_NS);
+        let top = counts.iter().rposition(|&n| n > 0);
+        assert_eq!(top, Some(slowest), "{event}");
+    }
     let now = now();
     assert!(number("start") >= now.boot_utc_ns, "before boot: {event}");
     assert!(number("end") <= now.utc_ns() + 1_000_000_000, "{event}");
@@ -318,8 +334,14 @@ impl Target for RingFuzz {
         // Taking events apart costs more than all the rest.
         let judged = input[1] % JUDGED_EVERY == 0;
         let counters = Counters::default();
-        let mut ring = Ring::new(own_uid_once(), self.name.clone(), 1, Cursor::default())
-            .expect("its name is one");
+        self.serial += 1;
+        let mut ring = Ring::new(
+            own_uid_once(),
+            self.name.clone(),
+            self.serial,
+            Cursor::default(),
+        )
+        .expect("its name is one");
         ring.file = Some(self.file.try_clone().unwrap());
         let before = flags & READ_BEFORE == READ_BEFORE;
         if before {

@@ -4,6 +4,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::path::Path;
 
+const HISTOGRAM_BINS: usize = 8;
+
 #[derive(Deserialize)]
 struct File {
     field: Vec<Field>,
@@ -38,6 +40,10 @@ impl Field {
             }),
             "hex64" => value.as_str().is_some_and(|text| {
                 text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit())
+            }),
+            "histogram" => value.as_array().is_some_and(|counts| {
+                let is_count = |v: &Value| v.as_i64().is_some_and(|v| v >= 0);
+                counts.len() == HISTOGRAM_BINS && counts.iter().all(is_count)
             }),
             other => panic!("{}: no check for type {other} yet", self.name),
         }

@@ -209,7 +209,7 @@ fn ring_cursor(position: u64) -> sources::preload::cursor::Cursor {
         bytes: position,
         busy: 1,
         end: 2,
-        latency: [0; 7],
+        latency: Default::default(),
     };
     let segment = SegmentCursor {
         index: 0,
