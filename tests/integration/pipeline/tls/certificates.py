@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "certificates.sh"
+SCRIPT = Path(__file__).resolve().parents[4] / "scripts" / "certificates.sh"
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl. Run: apt-get install openssl")
 
 
