@@ -13,7 +13,7 @@ pytestmark = needs_agent
 def test_a_certificate_that_ends_while_records_flow_is_renewed_and_nothing_is_lost_or_double(start, machine, site, store, books, caplog):
     """The records go on before, without and with the new certificate; the server stays up, and so does the agent."""
     ingest = start()
-    end = int(time.time()) + 4
+    end = int(time.time()) + 8
     node = machine(ingest.port, site.issue("node", "brief", "cn1", end=end))
     node.start()
     total, stop = 0, threading.Event()

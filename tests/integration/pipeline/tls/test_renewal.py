@@ -16,7 +16,7 @@ pytestmark = needs_openssl
 
 def test_a_connection_ends_with_its_certificate(start, store, site, caplog):
     ingest = start(look_every_s=60)  # the end comes by itself, not by a look
-    end = int(time.time()) + 3
+    end = int(time.time()) + 6
     with TlsClient(ingest.port, site.certificate, site.issue("node", "short", "cn1", end=end)) as client:
         client.deliver([run_event(1)])
         assert client.closed_by_server() and end <= time.time() < end + 20
