@@ -10,6 +10,8 @@ from pipeline.store.mark import Key, Mark
 
 # An event that came but is no JSON is handed to `append` as {UNDECODABLE: its text, "error": why}: it becomes a dead letter.
 UNDECODABLE = "undecodable"
+# The first word of the reason why a record is refused whose number another record had.
+CONFLICT = "id"
 
 
 class StoreError(Exception):

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.schema import KINDS, Kind, RecordError, describe, identity, implausible, kind_of
 from pipeline.schema.times import AHEAD_NS, EARLIEST_NS, LATE_NS, LONGEST_NS
-from pipeline.store import UNDECODABLE, Appended
+from pipeline.store import CONFLICT, UNDECODABLE, Appended
 from pipeline.store.mark import Gap, Key, Mark, filled, find, opened
 
 # Of a dead letter's text, so much is kept.
@@ -23,6 +23,7 @@ AGENT = "agent"
 ENDED = "ended"
 _SAMPLE_COMPONENT, _SAMPLE_END, _SAMPLE_VALUES = map(KINDS["sample"].arrow.names.index, ("component", "end", "values"))
 NOTHING = Mark(0)
+_SCHEMA = zlib.crc32(repr([(kind.name, kind.arrow.names) for kind in KINDS.values()]).encode()) >> 1 or 1
 
 Who = tuple[str, int, int]  # node, boot, seq
 
@@ -204,12 +205,14 @@ class Batch:
         if boot.last_row is not None:
             differs = row != boot.last_row
         else:
-            differs = boot.seq == boot.known.seq and boot.known.fingerprint not in (0, _fingerprint(row))
+            known, found = boot.known.fingerprint, _fingerprint(row)
+            # What another version of the schema made of the record is not to be compared.
+            differs = boot.seq == boot.known.seq and known >> 32 == found >> 32 and known != found
         if differs:
             self._duplicates -= 1
             boot.duplicates -= 1
             boot.conflicts += 1
-            self._letter(event, who, "id: another record came with this number: two agents number their records alike, as after a machine was cloned")
+            self._letter(event, who, f"{CONFLICT}: another record came with this number: two agents number their records alike, as after a machine was cloned")
 
     def _bad(self, event: object) -> None:
         who = identity(event)
@@ -246,8 +249,8 @@ class Batch:
 
 
 def _fingerprint(row: tuple) -> int:
-    """A number, never 0, that another record would hardly have; the same in each process."""
-    return zlib.crc32(repr(row).encode("utf-8", "surrogatepass")) or 1
+    """A number that another record would hardly have, the same in each process; above its lower 32 bits it bears the schema's. Never 0."""
+    return _SCHEMA << 32 | zlib.crc32(repr(row).encode("utf-8", "surrogatepass"))
 
 
 def _reason(event: object) -> str:

@@ -27,7 +27,6 @@ def audit():
     silent_s = params.integer("silent_s", SILENT_S, 1, 10**9)
     limit = params.integer("limit", 200, 1, BOOTS_LISTED_MAX)
     store = context().store
-    # Counted first: what comes meanwhile is in the marks then, and in the count not yet.
     proof = _proof(node, since_ns) if params.choice("deep", ("0", "1")) == "1" else None
     marks = store.boots(node, since_ns)
     letters = store.letters(node, since_ns)

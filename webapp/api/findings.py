@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.store import Letters, Proof
+from pipeline.store import CONFLICT, Letters, Proof
 from pipeline.store.mark import Gap, Key, Mark
 
 # An agent that runs sends a sample every few seconds; one that was not heard of for so long is silent.
@@ -94,10 +94,6 @@ def _of_boot(key: Key, mark: Mark, gaps: list[Gap], told: Mapping[str, float], s
     if state == "silent":
         text = f"the agent has been silent for {_span((now_ns - mark.last_ns) / _SECOND)}, and did not say that it ends"
         found.append(_finding("silent", key, text, "look there with `systemctl status bellrock-agent`; what it has seen waits in its spool"))
-    if mark.conflicts:
-        text = f"{_count(mark.conflicts, 'record')} came with a number that another record had before: two agents have the same boot id"
-        hint = "a machine was cloned while its agent ran: stop one of the two agents, empty its spool directory, and start it again"
-        found.append(_finding("conflict", key, text, hint))
     offset_s = (mark.clock_offset_ns or 0) / _SECOND
     if abs(offset_s) > CLOCK_OFFSET_S_MAX and state in ("heard", "silent"):
         way = "ahead of the server's" if offset_s > 0 else "behind the server's, or its records come that late"
@@ -131,8 +127,13 @@ def _of_letters(letters: Sequence[Letters]) -> list[dict]:
     found = []
     for line in letters:
         key = None if line.node is None or line.boot is None else (line.node, line.boot)
-        text = f"{_count(line.count, 'record')} became dead letters: {line.reason}"
-        found.append(_finding("dead_letters", key, text, "`bellrock audit --json` shows the newest as it came"))
+        if line.cause == CONFLICT:
+            text = f"{_count(line.count, 'record')} came with a number that another record had before: two agents have the same boot id"
+            hint = "a machine was cloned while its agent ran: stop one of the two agents, empty its spool directory, and start it again"
+            found.append(_finding("conflict", key, text, hint))
+        else:
+            text = f"{_count(line.count, 'record')} became dead letters: {line.reason}"
+            found.append(_finding("dead_letters", key, text, "`bellrock audit --json` shows the newest as it came"))
     return found
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pipeline.schema import KINDS
+from pipeline.schema import KINDS, day_of
 from pipeline.store import Appended, StoreError, Window
 from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
 
@@ -113,6 +113,51 @@ def test_bad_and_job_events_are_counted_and_never_rows(store):
     assert status["error"] is None
 
 
+def test_what_came_of_each_boot_is_known_after_reopening_too(open_store):
+    store = open_store()
+    store.append([run_event(n, boot=boot) for boot, numbers in (("1", (1, 2, 5, 9)), ("2", (1, 2))) for n in numbers])
+    store.append([run_event(1, node="cn2"), sample_event(2, node="cn2", values={"ended": 1})])
+    store.append([run_event(n, boot="1") for n in (6, 7, 7, 2)])
+    for reopened in (False, True):
+        if reopened:
+            store.close()
+            store = open_store()
+        found = dict(store.boots())
+        assert [(gap.first, gap.last, gap.missing) for gap in found["cn1", 1].gaps] == [(3, 4, 2), (8, 8, 1)]
+        assert (found["cn1", 1].seq, found["cn1", 1].duplicates, found["cn1", 1].late, found["cn1", 2].gaps) == (9, 2, 6, ())
+        assert found["cn2", 0xDEADBEEF].ended and found["cn2", 0xDEADBEEF].clock_offset_ns < 0
+        assert {key for key, _ in store.boots("cn1")} == {("cn1", 1), ("cn1", 2)}
+        assert [key for key, _ in store.boots(since_ns=found["cn2", 0xDEADBEEF].last_ns)] == [("cn2", 0xDEADBEEF)]
+        assert store.boots("cn3") == [] == store.boots(since_ns=2**63 - 1)
+    assert store.append([run_event(n, boot="1") for n in (3, 4, 8)]) == Appended(runs=3, filled=3)
+    assert store.status()["missing"] == 0 == store.boots("cn1")[0][1].missing
+
+
+def test_dead_letters_are_told_by_boot_and_cause(store):
+    before_ns = time.time_ns()
+    store.append([run_event(1, op="x"), run_event(2, start=5), run_event(3, start=6), None, run_event(1, node="cn2", bytes="many")])
+    found = [(line.node, line.cause, line.count, line.seq) for line in store.letters()]
+    assert found[0] == ("cn1", "times", 2, 3)
+    assert set(found[1:]) == {("cn1", "op", 1, 1), ("cn2", "bytes", 1, 1), (None, "expected an object, got NoneType", 1, None)}
+    assert [line.node for line in store.letters("cn2")] == ["cn2"] and len(store.letters(since_ns=before_ns)) == 4
+    assert store.letters(since_ns=time.time_ns() + 10**9) == []
+    assert '"start":6' in store.letters()[0].raw and store.letters()[0].reason.startswith("times: it starts before")
+
+
+def test_the_proof_counts_the_rows_of_each_boot_and_day(store):
+    day = 24 * 3600 * 10**9
+    starts = [T0, T0 + day, T0 + day, T0 + 2 * day]
+    store.append([run_event(n, start=start, end=start) for n, start in enumerate(starts, 1)] + [job_event(5), run_event(6, op="x"), sample_event(7)])
+    store.append([run_event(2, node="cn2"), run_event(3, node="cn2")])
+    proof = store.proof()
+    assert proof.boots == {("cn1", 0xDEADBEEF): (5, 5, 5), ("cn2", 0xDEADBEEF): (2, 2, 2)}
+    by_day: dict[str, int] = {}
+    for start in (*starts, sample_event(7)["start"], run_event(2)["start"], run_event(3)["start"]):
+        by_day[day_of(start)] = by_day.get(day_of(start), 0) + 1
+    assert proof.days == by_day
+    assert store.proof("cn2").boots == {("cn2", 0xDEADBEEF): (2, 2, 2)} and sum(store.proof("cn2").days.values()) == 2
+
+
 def test_an_empty_batch_is_nothing(store):
     assert store.append([]) == Appended()
 
@@ -149,7 +194,7 @@ def test_the_version_grows_with_each_change_and_only_then(open_store):
 
 def test_runs_of_nodes_are_found_by_node_and_time(open_store):
     def of_node(seq, start, end, node="cn1", **more):
-        return run_event(seq, node=node, job=None, process="node", uid=None, start=start, end=end, **more)
+        return run_event(seq, node=node, job=None, process="node", uid=None, start=T0 + start, end=T0 + end, **more)
 
     store = open_store()
     store.append([run_event(1), of_node(2, 10, 20), of_node(3, 20, 30), of_node(4, 31, 40), run_event(5, job=None), of_node(1, 10, 20, node="cn2")])
@@ -159,17 +204,17 @@ def test_runs_of_nodes_are_found_by_node_and_time(open_store):
             store.close()
             store = open_store()
         for window, found in (
-            (Window(("cn1",), 20, 30), [("cn1", 1), ("cn1", 2), ("cn1", 3)]),
-            (Window(("cn1", "cn2", "cn3"), 0, 15), [("cn1", 1), ("cn1", 2), ("cn2", 1)]),
-            (Window(("cn3",), 0, 100), [("cn1", 1)]),
-            (Window((), 0, 100), [("cn1", 1)]),
+            (Window(("cn1",), T0 + 20, T0 + 30), [("cn1", 1), ("cn1", 2), ("cn1", 3)]),
+            (Window(("cn1", "cn2", "cn3"), T0 + 0, T0 + 15), [("cn1", 1), ("cn1", 2), ("cn2", 1)]),
+            (Window(("cn3",), T0 + 0, T0 + 100), [("cn1", 1)]),
+            (Window((), T0 + 0, T0 + 100), [("cn1", 1)]),
             (None, [("cn1", 1)]),
         ):
             table = store.runs("local-1", columns, window)
             assert sorted(zip(table["node"].to_pylist(), table["seq"].to_pylist(), strict=True)) == found
             assert store.version("local-1", window) == len(found)
     store.append([of_node(6, 25, 26)])
-    assert store.version("local-1", Window(("cn1",), 20, 30)) == 4 and store.version("local-1") == 1
+    assert store.version("local-1", Window(("cn1",), T0 + 20, T0 + 30)) == 4 and store.version("local-1") == 1
 
 
 def test_a_closed_store_says_so(open_store):

@@ -17,6 +17,7 @@ from jobdb.profile import profile
 from jobdb.runs import COLUMNS, read_runs
 from pipeline.store import Appended, StoreError, TooManyRuns
 from pipeline.store import duckdb as store_duckdb
+from pipeline.store import duckdb_audit as store_audit
 from pipeline.store import mark as store_mark
 from pipeline.store import marks as store_marks
 from pipeline.store.duckdb import DuckDBStore
@@ -200,6 +201,21 @@ def test_of_dead_letters_the_newest_are_kept_and_all_are_counted(tmp_path, monke
         (letters,) = store.letters()
         assert (letters.node, letters.boot, letters.cause, letters.count, letters.seq) == ("cn1", 0xDEADBEEF, "op", 5, 12)
     assert store.proof().boots == {("cn1", 0xDEADBEEF): (0, 0, 0)}
+    store.close()
+
+
+def test_the_proof_finds_rows_that_are_gone_and_rows_that_are_there_twice(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_audit, "ROWS_AT_ONCE", 3)  # so that several parts add up
+    path = tmp_path / "r"
+    store = DuckDBStore(path)
+    store.append([run_event(n, node=node) for node in ("cn1", "cn2", "cn3") for n in range(1, 11)])
+    store.close()
+    with duckdb.connect(str(path)) as file:
+        file.execute("DELETE FROM runs WHERE node = 'cn1' AND seq IN (3, 4)")
+        file.execute("INSERT INTO runs SELECT * FROM runs WHERE node = 'cn2' AND seq = 5")
+        file.execute("DELETE FROM high_water WHERE node = 'cn3'")
+    store = DuckDBStore(path)
+    assert {node: counts for (node, _), counts in store.proof().boots.items()} == {"cn1": (10, 8, 8), "cn2": (10, 11, 10), "cn3": (0, 10, 10)}
     store.close()
 
 

@@ -1,6 +1,7 @@
 """How a batch is sorted: what is new, what came before, what is bad, what never came."""
 
 import random
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -96,6 +97,13 @@ def test_another_record_with_the_marks_number_is_no_resend():
         assert batch.result == Appended(runs=new, duplicates=3 - new, dead_letters=1)
         assert batch.letters[0]["reason"].startswith("id: another record came with this number")
         assert (batch.marks[KEY].conflicts, batch.marks[KEY].rows) == (1, 3)
+
+
+def test_a_record_as_another_version_of_the_schema_had_it_is_no_conflict():
+    first = batch_of([run_event(1)]).marks[KEY]
+    earlier = {KEY: replace(first, fingerprint=first.fingerprint + (1 << 32))}
+    for known in (earlier, {KEY: replace(first, fingerprint=0)}):
+        assert batch_of([run_event(1, bytes=7)], known).result == Appended(duplicates=1)
 
 
 TIMES = [

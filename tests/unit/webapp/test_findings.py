@@ -80,8 +80,8 @@ def test_two_agents_of_one_name_show_by_their_boots_coming_in_turn():
 
 
 def test_two_agents_with_one_boot_show_by_another_record_of_the_same_number():
-    found = audit((KEY, mark(conflicts=1)))
-    assert (found["clean"], kinds(found)) == (False, ["conflict"]) and "cloned" in found["findings"][0]["hint"]
+    found = audit((KEY, mark(conflicts=1)), letters=[Letters("n1", 0xA, "id", 1, NOW, NOW, 9, "id: another record came", "{}")])
+    assert (found["clean"], kinds(found), found["boots"][0]["conflicts"]) == (False, ["conflict"], 1) and "cloned" in found["findings"][0]["hint"]
 
 
 def test_dead_letters_are_missing_by_reason():
