@@ -159,4 +159,14 @@ def test_light_and_dark(browser: Browser, site: Site, patterns_job: str) -> None
 def test_status_page(site: Site, page: Page) -> None:
     page.goto("/status")
     told = site.get("/api/v1/status")
-    expect(page.get_by_text(told["agents"][0]["node"]).first).to_be_visible()
+    node = told["agents"][0]["node"]
+    expect(page.get_by_test_id("agents").get_by_text(node).first).to_be_visible()
+    findings = page.get_by_test_id("findings")
+    audit = site.get("/api/v1/audit")
+    expect(findings).to_have_attribute("data-clean", "true" if audit["clean"] else "false")
+    row = page.locator(f'[data-testid="boot-row"][data-node="{node}"]')
+    expect(row.locator('[data-col="boot"]').first).to_have_attribute("data-value", audit["boots"][0]["boot"])
+    expect(row.locator('[data-col="state"]').first).to_have_attribute("data-value", "heard")
+    page.get_by_test_id("health-span").get_by_text("Ever").click()
+    expect(page).to_have_url(re.compile("span=ever"))
+    expect(findings).to_be_visible()

@@ -4,12 +4,10 @@ import type { Boot } from "../api/get-audit";
 
 const STATES: Record<Boot["state"], string> = { heard: "Runs", silent: "Silent", ended: "Ended", replaced: "Replaced" };
 const STATE_HELP = "Silent: nothing came for 5 minutes, and the agent did not say that it ends. Replaced: a later spool of the node took its place";
-/** A clock that is further from the server's is marked; the server says the same in its findings. */
-const CLOCK_OFFSET_S_MAX = 300;
 const LOST = ["lost", "lost_runs", "lost_records"];
 
-/** Columns for what came of each spool; of the counts, those that are not 0 for some spool. */
-export function bootColumns(boots: readonly Boot[], nowMs: number): Column<Boot>[] {
+/** Columns for what came of each spool; of the counts, those that are not 0 for some spool. `clocksOff`: spools whose clock the server finds off. */
+export function bootColumns(boots: readonly Boot[], nowMs: number, clocksOff: ReadonlySet<string>): Column<Boot>[] {
   const count = (key: string, header: string, help: string, read: (boot: Boot) => number, bad = false): Column<Boot> => ({
     key, header, help, sortKey: key, numeric: true, value: read, title: (boot) => formatPlain(read(boot)),
     cell: (boot) => <span className={bad && read(boot) > 0 ? "bad" : undefined}>{formatCount(read(boot))}</span>,
@@ -40,15 +38,11 @@ export function bootColumns(boots: readonly Boot[], nowMs: number): Column<Boot>
     {
       key: "clock_offset_s", header: "Clock", help: "The node's clock less the server's, when its newest sample came; what comes late looks behind", sortKey: "clock_offset_s",
       numeric: true, value: (boot) => boot.clock_offset_s,
-      cell: (boot) => <span className={isClockOff(boot) ? "bad" : undefined}>{formatOffset(boot.clock_offset_s)}</span>,
+      cell: (boot) => <span className={clocksOff.has(boot.boot) ? "bad" : undefined}>{formatOffset(boot.clock_offset_s)}</span>,
     },
     { key: "seq", header: "Last record", help: "The highest record number that came", sortKey: "seq", numeric: true, value: (boot) => boot.seq, cell: (boot) => formatPlain(boot.seq) },
     ...[...counts, full].filter((column) => boots.some((boot) => column.value?.(boot))),
   ];
-}
-
-export function isClockOff(boot: Boot): boolean {
-  return Math.abs(boot.clock_offset_s ?? 0) > CLOCK_OFFSET_S_MAX;
 }
 
 /** "+3 h", "−0.2 s"; a second is as near as it can be known. */

@@ -41,14 +41,13 @@ interface ReportProps {
 }
 
 export function Report({ audit, nowMs, sort, onSort }: ReportProps) {
-  const columns = bootColumns(audit.boots, nowMs);
+  const clocksOff = new Set(audit.findings.filter((finding) => finding.kind === "clock").map((finding) => finding.boot ?? ""));
+  const columns = bootColumns(audit.boots, nowMs, clocksOff);
   const hidden = audit.findings_total - Math.min(audit.findings.length, FINDINGS_SHOWN);
   return (
     <>
       <div className="panel-body notes" data-testid="findings" data-clean={audit.clean}>
-        <Note tone={audit.clean ? "info" : "bad"}>
-          {audit.clean ? <><strong>Nothing is missing.</strong> Every record that an agent numbered has come.</> : <strong>Something is missing.</strong>}
-        </Note>
+        {audit.clean && <Note><strong>Nothing is missing.</strong> Every record that an agent numbered has come.</Note>}
         {audit.findings.slice(0, FINDINGS_SHOWN).map((finding) => <FindingNote key={`${finding.kind} ${finding.node} ${finding.boot} ${finding.text}`} finding={finding} />)}
         {hidden > 0 && <p className="muted">And {formatPlain(hidden)} more: <code>bellrock audit</code></p>}
       </div>
@@ -67,7 +66,11 @@ export function Report({ audit, nowMs, sort, onSort }: ReportProps) {
 function FindingNote({ finding }: { finding: Finding }) {
   return (
     <div className={`note note-${finding.severity === "missing" ? "bad" : "warn"}`} data-testid="finding" data-kind={finding.kind}>
-      <strong>{finding.node ?? "A record without an id"}</strong>: {finding.text}. {finding.hint && <span className="muted">{finding.hint}</span>}
+      <strong>{finding.node ?? "A record without an id"}</strong>: {finding.text}. {finding.hint && <span className="muted">{capital(finding.hint)}.</span>}
     </div>
   );
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
