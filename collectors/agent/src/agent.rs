@@ -6,6 +6,7 @@ use crate::counters::{Counters, Gauges, Sampler};
 use crate::ship::batch::{Batch, RAW_BYTES_MAX};
 use crate::ship::connect::Connector;
 use crate::ship::lumberjack::{Settings, Shipper};
+use crate::ship::overflow::Overflow;
 use crate::ship::shared::Shared;
 use crate::ship::spool::{AppendError, OpenError, Spool};
 use crate::sources::{self, Pass, Progress, Source};
@@ -34,10 +35,11 @@ struct Agent {
     clock: Clock,
     sources: Vec<Box<dyn Source>>,
     spool: Spool,
+    overflow: Overflow,
     batch: Batch,
     sampler: Sampler,
     sampled: Option<Instant>,
-    /// Losses that the last sample told of.
+    /// Losses, and seconds of a full spool, that the last sample told of.
     lost_sampled: u64,
     once: bool,
 }
@@ -110,7 +112,9 @@ pub fn run(config: Config, once: bool) -> ExitCode {
         return fail(EXIT_FAILED, &format!("cannot start a thread: {e}"));
     }
     let clock = Clock::start();
-    let sampler = Sampler::new(clock.now().utc_ns());
+    let now_ns = clock.now().utc_ns();
+    let overflow = Overflow::open(&config.spool, now_ns);
+    let sampler = Sampler::new(now_ns);
     let raw_max = RAW_BYTES_MAX.min((config.spool_max_bytes / 8) as usize);
     let batch = Batch::new(
         &config.node,
@@ -125,6 +129,7 @@ pub fn run(config: Config, once: bool) -> ExitCode {
         clock,
         sources,
         spool,
+        overflow,
         batch,
         sampler,
         sampled: None,
@@ -178,7 +183,8 @@ impl Agent {
         }
         let period = Duration::from_secs(self.config.sample_period_s);
         // A job's end must not come without the losses that it had.
-        let lost = self.counters.lost.get() + self.counters.lost_runs.get();
+        let c = &self.counters;
+        let lost = c.lost.get() + c.lost_runs.get() + c.spool_full_seconds.get();
         let losses_due = lost != self.lost_sampled && !pass.settle.is_empty();
         if last || losses_due || self.sampled.is_none_or(|t| t.elapsed() >= period) {
             self.lost_sampled = lost;
@@ -209,7 +215,6 @@ impl Agent {
     /// asked to stop before it succeeded: then the batch is read again by the next agent.
     fn commit(&mut self) -> bool {
         let mut pause = SPOOL_RETRY_MIN;
-        let mut full_since: Option<Instant> = None;
         loop {
             let window = match self.batch.finish() {
                 Ok(window) => window,
@@ -222,7 +227,7 @@ impl Agent {
             {
                 Ok(()) => break,
                 Err(AppendError::Full) => {
-                    full_since.get_or_insert_with(Instant::now);
+                    self.overflow.begin(self.clock.now().utc_ns());
                     warn!(
                         "spool full",
                         "spool {}: full ({} bytes); the rings are not read until the server at {} acknowledges; check that it runs",
@@ -246,10 +251,10 @@ impl Agent {
             sys::wait(pause);
             pause = (pause * 2).min(SPOOL_RETRY_MAX);
         }
-        if let Some(since) = full_since {
-            self.counters
-                .spool_full_seconds
-                .add(since.elapsed().as_secs_f64().ceil() as u64);
+        if let Some(since_ns) = self.overflow.since_ns() {
+            // What is told next belongs to the jobs of all that time.
+            self.sampler.reach_back(since_ns);
+            self.counters.spool_full_seconds.add(self.overflow.end());
         }
         if let Err(e) = self.batch.restart(self.spool.next_seq()) {
             unreachable!("compressing in memory failed: {e}");

@@ -107,6 +107,11 @@ impl Sampler {
         }
     }
 
+    /// Lets the interval of the next sample begin no later than `since_ns`.
+    pub fn reach_back(&mut self, since_ns: i64) {
+        self.last_end_ns = self.last_end_ns.min(since_ns);
+    }
+
     /// Writes the fields of a sample of the interval that ends now, and begins the next.
     pub fn write(
         &mut self,
@@ -183,5 +188,24 @@ mod tests {
         assert_eq!(second["values"]["lost"], i64::MAX);
         assert!(second["values"]["cpu_s"].as_f64().unwrap() >= 0.0);
         assert!(second["values"]["ended"].is_null());
+        sampler.reach_back(15);
+        sampler.reach_back(17);
+        let mut out = b"{\"kind\":\"sample\"".to_vec();
+        sampler.write(
+            &mut out,
+            "n",
+            30,
+            &counters,
+            &Gauges {
+                ended: true,
+                ..gauges
+            },
+        );
+        out.push(b'}');
+        let third: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(
+            (&third["start"], &third["values"]["ended"]),
+            (&15.into(), &1.into())
+        );
     }
 }

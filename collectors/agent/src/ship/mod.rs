@@ -6,6 +6,7 @@ mod certificates;
 pub mod connect;
 pub mod entry;
 pub mod lumberjack;
+pub mod overflow;
 pub mod reader;
 pub mod recovery;
 pub mod shared;
