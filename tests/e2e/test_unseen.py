@@ -148,6 +148,15 @@ def test_another_architecture_is_foreign(site: Site) -> None:
     assert told(site, job) == {f"{site.folder}/other": "foreign"}
 
 
+def test_a_go_program_is_foreign_even_with_the_c_library(site: Site) -> None:
+    """Go's own I/O goes past the C library; what its C parts do is seen."""
+    program = compiled("hidden", site.folder, "-DGO").rename(site.folder / "go")
+    for way in ([program, site.data / "go-a"], ["bash", "-c", f"{program} {site.data}/go-b; :"]):
+        job = site.run(way)
+        assert told(site, job) == {str(program): "foreign"}
+        assert site.profile(job)["write_bytes"] == 10
+
+
 def test_a_program_with_rights_of_its_own_is_marked(site: Site) -> None:
     """The loader leaves the library out of it. It is another user's, so that its rights are not the caller's."""
     if os.getuid():

@@ -501,11 +501,16 @@ fn a_program_whose_calls_cannot_be_seen_is_told_once_with_the_reason() {
         file.record(0, &operation(16, 128, id, 0, 0));
     }
     file.record(0, &operation(16, 512 | 1, id, 0, 0)); // 1 is no reason
+    file.record(0, &operation(16, -1, 0, 0, 0)); // as folded
     reader.ring.life = Life::Ended;
     let (_, events) = reader.pass(true, true);
     let flags: Vec<_> = events.iter().map(|e| e["flags"].as_i64()).collect();
-    assert_eq!(flags, [Some(128), Some(512)]);
-    for e in &events {
+    assert_eq!(flags, [Some(128), Some(512), Some(0)]);
+    assert_eq!(
+        (&events[2]["file"], &events[2]["program"]),
+        (&Value::Null, &"".into())
+    );
+    for e in &events[..2] {
         assert_eq!(
             (&e["op"], &e["program"]),
             (&"unseen".into(), &"prog\\xff".into())

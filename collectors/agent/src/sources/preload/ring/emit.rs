@@ -117,8 +117,7 @@ impl Ring {
         };
         if run.op == Op::Unseen as u8 {
             // No operation: however often it is found, it is told as one.
-            let name = path.map(base_name);
-            let name = name.as_deref().unwrap_or(&facts.program_name);
+            let name = path.map(base_name).unwrap_or_else(|| b"\"\"".to_vec());
             let once = Run {
                 count: 1,
                 stride: 0,
@@ -132,11 +131,11 @@ impl Ring {
                 ..times
             };
             if !batch.push("run", |out| {
-                write_run(out, &facts.claims, name, &once, path, &at)
+                write_run(out, &facts.claims, &name, &once, path, &at)
             }) {
                 return Flow::Full;
             }
-            if run.handle & UNSEEN_IO_URING != 0 {
+            if run.handle == UNSEEN_IO_URING {
                 self.io_uring = IoUring::Told;
             }
             c.counters.records.add(1);

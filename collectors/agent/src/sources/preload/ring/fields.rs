@@ -85,7 +85,8 @@ pub fn write_run(
 ) {
     let whole = |v: u64| v.min(i64::MAX as u64) as i64;
     let (handle, flags) = match run.op == Op::Unseen as u8 {
-        true => (-1, run.handle & UNSEEN_WHY),
+        // -1: several were folded into one, whose reasons are gone.
+        true => (-1, run.handle.max(0) & UNSEEN_WHY),
         false => (run.handle, run.flags.into()),
     };
     out.extend_from_slice(claims);
