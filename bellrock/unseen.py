@@ -4,6 +4,7 @@ The same questions that collectors/preload/unseen.c asks of what a watched progr
 """
 
 import os
+import re
 import shutil
 import stat
 import struct
@@ -17,10 +18,13 @@ STATIC = 128
 PRIVILEGED = 512
 FOREIGN = 1024
 
-# Scripts whose interpreters are scripts, program headers, entries of the dynamic section: bounds of what is looked at.
+# Bounds of what is looked at: scripts whose interpreters are scripts, bytes of a `#!` line, program headers, entries of the dynamic section, notes.
 SCRIPTS = 4
+LINE_BYTES = 256
 SEGMENTS = 64
 DYNAMIC = 256
+NOTES = 4
+_INTERPRETER = re.compile(rb"#![ \t]*([^ \t\n\0]+)[ \t\n\0]")
 _PT_DYNAMIC, _PT_INTERP, _PT_NOTE = 2, 3, 4
 _ET_EXEC, _ET_DYN = 2, 3
 _DT_NULL, _DT_SONAME = 0, 14
@@ -47,20 +51,20 @@ def look(program: str, environ: Mapping[str, str], library: Path) -> Unseen | No
 def _why(path: str | bytes, library: Path) -> int:
     for _ in range(SCRIPTS + 1):
         status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o111:
             return 0
         try:
             file = open(path, "rb")
         except PermissionError:
             return PRIVILEGED if _gains_rights(path, status) else 0
         with file:
-            head = file.read(256)
+            head = file.read(LINE_BYTES)
             if head[:4] == b"\x7fELF":
                 return _of_elf(file, head, library) or (PRIVILEGED if _gains_rights(path, status) else 0)
-        words = head[2:].partition(b"\n")[0].split(maxsplit=1)
-        if head[:2] != b"#!" or not words:
+        interpreter = _INTERPRETER.match(head)
+        if interpreter is None:
             return 0
-        path = words[0]
+        path = interpreter[1]
     return 0
 
 
@@ -80,6 +84,8 @@ def _has_capabilities(path: str | bytes) -> bool:
 
 
 def _of_elf(file: BinaryIO, head: bytes, library: Path) -> int:
+    if len(head) < 64:
+        return 0
     with open(library, "rb") as own:
         ours = own.read(20)
     # Class, byte order and machine must be the library's.
@@ -87,28 +93,61 @@ def _of_elf(file: BinaryIO, head: bytes, library: Path) -> int:
         return FOREIGN
     order = "<" if head[5] == 1 else ">"
     kind, headers_at, count = struct.unpack_from(order + "H14xQ16xH", head, 16)
-    headers = _bytes_at(file, headers_at, 56 * min(count, SEGMENTS))
-    loader, is_library, is_go = b"", False, False
-    for segment, _, offset, _, _, size, _, _ in struct.iter_unpack(order + "IIQQQQQQ", headers[: len(headers) // 56 * 56]):
+    is_dynamic = is_library = is_go = False
+    for number in range(min(count, SEGMENTS)):
+        header = _bytes_at(file, headers_at + 56 * number, 56)
+        if not header:
+            return 0
+        segment, offset, size = struct.unpack(order + "I4xQ16xQ16x", header)
         if segment == _PT_INTERP:
-            loader = os.path.basename(_bytes_at(file, offset, min(size, 4096)).rstrip(b"\0"))
+            is_dynamic = True
+            if _is_foreign_loader(file, offset, size):
+                return FOREIGN
         elif segment == _PT_DYNAMIC:
-            is_library |= _has_soname(_bytes_at(file, offset, 16 * min(size // 16, DYNAMIC)), order)
+            is_library |= _has_soname(file, offset, size, order)
         elif segment == _PT_NOTE:
-            is_go |= b"\x04\0\0\0Go\0\0" in _bytes_at(file, offset, min(size, 4096))
-    if loader:
-        return FOREIGN if is_go or b"musl" in loader or b"uClibc" in loader or loader.startswith(b"linker") else 0
+            is_go |= _has_go_note(file, offset, size, order)
+    if is_dynamic:
+        return FOREIGN if is_go else 0
     return STATIC if kind == _ET_EXEC or (kind == _ET_DYN and not is_library) else 0
 
 
-def _has_soname(entries: bytes, order: str) -> bool:
+def _is_foreign_loader(file: BinaryIO, offset: int, size: int) -> bool:
+    """Whether the loader's name, at the end of its path, is one that knows no library of ours."""
+    tail = min(size, 63)
+    name = _bytes_at(file, offset + size - tail, tail).partition(b"\0")[0].rpartition(b"/")[2]
+    return b"musl" in name or b"uClibc" in name or name.startswith(b"linker")
+
+
+def _has_soname(file: BinaryIO, offset: int, size: int, order: str) -> bool:
     """Tells a library that can be run, the loader above all, from a program that needs none."""
-    for tag, _ in struct.iter_unpack(order + "qQ", entries[: len(entries) // 16 * 16]):
-        if tag in (_DT_NULL, _DT_SONAME):
-            return tag == _DT_SONAME
+    for number in range(min(size // 16, DYNAMIC)):
+        entry = _bytes_at(file, offset + 16 * number, 16)
+        if not entry or struct.unpack(order + "q8x", entry)[0] == _DT_NULL:
+            return False
+        if struct.unpack(order + "q8x", entry)[0] == _DT_SONAME:
+            return True
+    return False
+
+
+def _has_go_note(file: BinaryIO, offset: int, size: int, order: str) -> bool:
+    """Go's own runtime calls the kernel past every C library."""
+    at = 0
+    for _ in range(NOTES):
+        note = _bytes_at(file, offset + at, 16) if at + 16 <= size else b""
+        if not note:
+            return False
+        name_size, size_of_rest, name = struct.unpack(order + "II4x4s", note)
+        if name_size == 4 and name == b"Go\0\0":
+            return True
+        at += 12 + (name_size + 3 & ~3) + (size_of_rest + 3 & ~3)
     return False
 
 
 def _bytes_at(file: BinaryIO, offset: int, size: int) -> bytes:
-    file.seek(offset)
-    return file.read(size)
+    """So many bytes of the file, or none where it has not as many there."""
+    try:
+        found = os.pread(file.fileno(), size, offset)
+    except (OSError, OverflowError):
+        return b""  # beyond what a file can have
+    return found if len(found) == size else b""

@@ -16,6 +16,7 @@ enum {
     SCRIPTS = 4,      /* bound: interpreters that are scripts themselves, as the kernel has it */
     SEGMENTS = 64,    /* bound: program headers that are looked at */
     DYNAMIC = 256,    /* bound: entries of the dynamic section */
+    NOTES = 4,        /* bound: of a segment with notes */
     HEAD_BYTES = 512, /* read at once; most programs' headers lie in it */
     LINE_BYTES = 256, /* of a `#!` line the kernel reads no more */
 };
@@ -73,8 +74,8 @@ static bool is_go_note(const struct look *l, const ElfW(Phdr) *p)
         ElfW(Nhdr) note;
         char name[4];
     } n;
-    uint64_t at = 0;
-    for (int i = 0; i < 4 && at + sizeof n <= p->p_filesz && read_at(l, p->p_offset + at, &n, sizeof n); i++) {
+    uint64_t at = 0; /* no sum below can wrap: sizes are of 32 bits */
+    for (int i = 0; i < NOTES && at + sizeof n <= p->p_filesz && read_at(l, p->p_offset + at, &n, sizeof n); i++) {
         if (n.note.n_namesz == 4 && !memcmp(n.name, "Go\0", 4))
             return true;
         at += sizeof n.note + (((uint64_t)n.note.n_namesz + 3) & ~3u) + (((uint64_t)n.note.n_descsz + 3) & ~3u);
