@@ -4,7 +4,8 @@ One thread accepts; one thread a connection reads windows, one at a time; one th
 several in one transaction. A window is acknowledged once its events are durable and its job events were passed on, not before.
 
 Order: an agent's records come in the order of their sequence numbers, and a new connection begins with the first that was not
-acknowledged. Windows keep their order here, and none is passed by a later one of its connection: so all below a high-water mark came.
+acknowledged. Windows keep their order here, and none is passed by a later one of its connection. The store does not rest on that: what
+comes out of order fills the gap that it left.
 """
 
 import logging

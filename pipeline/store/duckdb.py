@@ -251,7 +251,7 @@ class DuckDBStore:
             return letters_by_reason(cursor, node, since_ns)
 
     def proof(self, node: str | None = None, since_ns: int = 0) -> Proof:
-        """See `Store.proof`. Takes a second for each 20 million rows or so."""
+        """See `Store.proof`. Measured on two busy cores: 10 million rows in 13 s, with 0.5 GB."""
         with self._reading() as cursor:
             return proof(cursor, node, since_ns, BOOTS_MAX)
 

@@ -169,7 +169,7 @@ def test_an_ended_job_is_waited_for_but_not_for_ever(site, monkeypatch):
 
 
 def test_a_job_of_too_many_runs_says_so_and_spoils_no_list(site):
-    def too_many(job, columns):
+    def too_many(job, columns, window):
         if job == "7":
             raise TooManyRuns("job '7' has 9 runs")
         return real(job, columns)
