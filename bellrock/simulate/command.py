@@ -13,12 +13,18 @@ from bellrock.simulate.volume import TRUTH, Done, Plan, simulate
 
 # How often progress is told.
 TELL_S = 2.0
+# A job is made whole in memory, at 400 bytes a record, and some are many times as large as the mean.
+MEAN_RECORDS_MAX = 1_000_000
 
 
 def run_simulate(plan: Plan, *, state: Path | None, add: bool, out: Path | None, lwfs_logs: Path | None, garbage: float) -> dict[str, Any]:
     """Simulate into what is given; returns what was done, fit for JSON. Raises UsageError where nothing is given."""
     if state is None and out is None and lwfs_logs is None:
         raise UsageError("simulate has nowhere to write", "give --state DIR, --out DIR or --lwfs-logs DIR")
+    if plan.records > plan.jobs * MEAN_RECORDS_MAX:
+        raise UsageError(
+            f"{plan.records:,} records in {plan.jobs} jobs are more than {MEAN_RECORDS_MAX:,} a job", f"take --jobs {-(-plan.records // MEAN_RECORDS_MAX)} or more"
+        )
     last_s = time.monotonic()
 
     def tell(done: Done) -> None:
@@ -44,7 +50,6 @@ def run_simulate(plan: Plan, *, state: Path | None, add: bool, out: Path | None,
                 from bellrock.simulate.to_lwfs import LwfsSink
 
                 runs.append(LwfsSink(lwfs_logs, plan.seed, garbage))
-                stack.callback(runs[-1].close)
             done = simulate(plan, records, runs, tell)
         except KeyboardInterrupt:
             console.say(f"broken off; the jobs that {TRUTH} names are there, whole")

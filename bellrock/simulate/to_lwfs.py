@@ -42,16 +42,17 @@ class LwfsSink:
         paths = file_names(job)
         if self._garbage_share:
             paths = garbage.nasty(paths)
-        node = runs.process // job.model.per_node
-        calls = runs.op != OPS.index("start")
+        rows = np.flatnonzero(runs.op != OPS.index("start"))
+        node = runs.process[rows] // job.model.per_node
+        order = np.lexsort((runs.start[rows], node))
+        rows, node = rows[order], node[order]
         for number, name in enumerate(job.node_names):
-            rows = np.flatnonzero(calls & (node == number))
-            if not len(rows):
+            own = rows[slice(*np.searchsorted(node, (number, number + 1)))]
+            if not len(own):
                 continue
-            rows = rows[np.argsort(runs.start[rows], kind="stable")]
             rng = np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(job.number, 2, number)))
             with open(self.folder / f"{name}.log", "ab") as log:
-                for lines in self._lines(job, runs, rows, name, paths):
+                for lines in self._lines(job, runs, own, name, paths):
                     log.write(_bytes(garbage.put_between(lines, self._garbage_share, rng) if self._garbage_share else lines))
 
     def _lines(self, job: Job, runs: Columns, rows: np.ndarray, node: str, paths: pa.Array) -> Iterator[pa.Array]:
@@ -68,9 +69,6 @@ class LwfsSink:
             ripe = int(np.searchsorted(keys[order], until_ns * 2 if until_ns < LATEST else LATEST))
             yield lines.take(pa.array(order[:ripe])).drop_null()
             left_keys, left = keys[order[ripe:]], lines.take(pa.array(order[ripe:]))
-
-    def close(self) -> None:
-        """Nothing is open between jobs."""
 
 
 def _blocks(runs: Columns, rows: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:

@@ -31,6 +31,3 @@ class ParquetSink:
         pq.write_table(records, partial, compression="zstd", compression_level=LEVEL, use_dictionary=texts)
         partial.rename(path)
         self._files += 1
-
-    def close(self) -> None:
-        """Nothing is open between writes."""

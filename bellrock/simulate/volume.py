@@ -51,8 +51,6 @@ class RecordSink(Protocol):
 
     def write(self, jobs: Sequence[Job], records: pa.Table) -> None: ...
 
-    def close(self) -> None: ...
-
 
 class RunSink(Protocol):
     """Takes jobs one by one, with their runs as arrays."""
@@ -60,8 +58,6 @@ class RunSink(Protocol):
     folder: Path
 
     def add(self, job: Job, runs: Columns) -> None: ...
-
-    def close(self) -> None: ...
 
 
 def simulate(plan: Plan, records: Sequence[RecordSink], runs: Sequence[RunSink] = (), tell: Callable[[Done], None] = lambda done: None) -> Done:

@@ -106,6 +106,7 @@ def test_files_hold_the_records(tmp_path):
         (["--out", "o", "--kinds", "n-n,nonsense"], "no kind 'nonsense'"),
         (["--out", "o", "--start", "yesterday"], "'yesterday' is no time"),
         (["--out", "o", "--jobs", "0"], "--jobs"),
+        (["--out", "o", "--jobs", "3", "--records", "10000000"], "take --jobs 10 or more"),
         (["--lwfs-logs", "o", "--garbage", "2"], "--garbage"),
     ],
 )

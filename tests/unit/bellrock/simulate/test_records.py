@@ -98,9 +98,6 @@ class Sink:
     def write(self, some, records):
         self.portions.append((len(some), records))
 
-    def close(self):
-        pass
-
 
 def test_portions_change_nothing(tmp_path, monkeypatch):
     plan = Plan(seed=3, jobs=10, nodes=8, records=20_000)
