@@ -39,7 +39,7 @@ class Numbering:
 
 
 def table(job: Job, runs: Columns, numbering: Numbering) -> pa.Table:
-    """The records of a job: the schema's columns, those of few texts as dictionaries. What the schema lets be null and is not known here is null."""
+    """The records of a job: the schema's columns, those of few texts as dictionaries, those of which nothing is known here as nulls without a type."""
     model, rows = job.model, len(runs)
     node = runs.process // model.per_node
     numbers = (job.first_node + node).astype(np.int16 if job.first_node + model.nodes < 1 << 15 else np.int32)
@@ -67,9 +67,12 @@ def table(job: Job, runs: Columns, numbering: Numbering) -> pa.Table:
     }
     arrays = []
     for field in KINDS["run"].arrow:
-        values = columns[field.name] if field.name in columns else getattr(runs, field.name, None)
-        if values is None and not field.nullable:
-            raise ValueError(f"simulated runs have no {field.name}: bellrock/simulate/records.py lags behind pipeline/schema/run.toml")
+        if field.name not in columns and not hasattr(runs, field.name):
+            if not field.nullable:
+                raise ValueError(f"simulated runs have no {field.name}: bellrock/simulate/records.py lags behind pipeline/schema/run.toml")
+            arrays.append(pa.nulls(rows))  # of no type, which takes no room
+            continue
+        values = columns[field.name] if field.name in columns else getattr(runs, field.name)
         if values is None:
             values = pa.nulls(rows, field.type)
         elif isinstance(values, np.ndarray):

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 
 from bellrock.errors import UsageError
 from bellrock.simulate.model import Job
+from pipeline.schema import KINDS
 
 LEVEL = 1  # of zstd
 
@@ -26,8 +27,11 @@ class ParquetSink:
         """Writes the records of some jobs as one file, whole or not at all."""
         path = self.folder / f"runs-{self._files:04d}.parquet"
         partial = path.with_suffix(".tmp")
-        # Statistics and dictionaries of numbers that hardly repeat cost more than they save.
+        for number, field in enumerate(KINDS["run"].arrow):
+            if pa.types.is_null(records.schema.field(number).type):
+                records = records.set_column(number, field, pa.nulls(len(records), field.type))
         texts = [field.name for field in records.schema if pa.types.is_dictionary(field.type)]
+        # Dictionaries of numbers, which hardly repeat, cost more than they save.
         pq.write_table(records, partial, compression="zstd", compression_level=LEVEL, use_dictionary=texts)
         partial.rename(path)
         self._files += 1

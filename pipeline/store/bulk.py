@@ -62,7 +62,7 @@ def _check_columns(runs: pa.Table) -> None:
     for field in _RUN.arrow:
         column = runs[field.name]
         dtype = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if dtype != field.type:
+        if dtype != field.type and not pa.types.is_null(dtype):
             raise ValueError(f"column {field.name} is {dtype} where {field.type} is expected")
         if column.null_count and not field.nullable:
             raise ValueError(f"column {field.name} holds null")

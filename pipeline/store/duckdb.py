@@ -100,7 +100,7 @@ class DuckDBStore:
         """Stores a table of runs in one transaction, many times as fast as `append`; on return it is durable.
 
         For records that are known to be good: nothing of them is looked at but that they have the schema's columns, in its order (texts may be
-        dictionaries), and that each boot's numbers follow its mark, each once. Raises ValueError where that is not so."""
+        dictionaries, and what is all null of no type), and that each boot's numbers follow its mark, each once. Raises ValueError where that is not so."""
         return self._take_in(lambda now_ns: Bulk(runs, self._marks, now_ns))
 
     def _take_in(self, make: Callable[[int], Batch | Bulk]) -> Appended:

@@ -59,6 +59,14 @@ def test_texts_may_be_dictionaries_of_several_chunks(store):
     assert [row["program"] for row in sorted_rows(store)[1:3]] == [run_event(1)["program"], "other"]
 
 
+def test_a_column_of_nulls_needs_no_type(store):
+    rows = table(events(1, 2))
+    store.load(rows.set_column(SCHEMA.names.index("latency"), "latency", pa.nulls(2)))
+    assert store.runs("local-1", ["latency"])["latency"].to_pylist() == [None, None]
+    with pytest.raises(ValueError, match="column op holds null"):
+        store.load(table(events(3, 4)).set_column(SCHEMA.names.index("op"), "op", pa.nulls(2)))
+
+
 def test_the_order_of_rows_does_not_matter(store):
     assert store.load(table(events(1, 4)[::-1])) == Appended(runs=4)
 
