@@ -182,7 +182,7 @@ def latency(rows):
     bins, rows = [0] * 8, [row for row in rows if not row["flags"] & 64]
     for row in rows:
         of_slowest = sum(row["slow_ns"] >= 10**n for n in range(4, 11))
-        told = row["latency"] is not None and sum(row["latency"]) == row["count"]
+        told = row.get("latency") is not None and sum(row["latency"]) == row["count"]
         for number in range(8):
             bins[number] += row["latency"][number] if told else row["count"] * (number == of_slowest)
     return bins, max((row["slow_ns"] / 1e9 for row in rows), default=None)
