@@ -80,7 +80,7 @@ def test_a_full_dev_shm(site: Site, hardship: Path, out: Path, small_rings: str,
 
 def test_killed_for_want_of_memory(site: Site, hardship: Path, out: Path) -> None:
     """By the kernel, in a cgroup of its own: what it did until then is counted."""
-    group = cgroup(site)
+    group = cgroup()
     try:
         job = site.run(["bash", "-c", f"echo $$ > {group}/cgroup.procs && exec {hardship} oom {out}"], watch=out.parent, code=137)
     finally:
@@ -88,9 +88,10 @@ def test_killed_for_want_of_memory(site: Site, hardship: Path, out: Path) -> Non
     assert site.profile(job)["write_bytes"] == SIZE
 
 
-def cgroup(site: Site) -> Path:
-    """A new memory cgroup of 32 MiB; skips where there is none to be had."""
-    for base, limit in ((Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"), (Path("/sys/fs/cgroup"), "memory.max")):
+def cgroup() -> Path:
+    """A new memory cgroup of 32 MiB that does not swap; skips where there is none to be had."""
+    old, new = ("memory.limit_in_bytes", "memory.swappiness"), ("memory.max", "memory.swap.max")
+    for base, (limit, swap) in ((Path("/sys/fs/cgroup/memory"), old), (Path("/sys/fs/cgroup"), new)):
         group = base / f"bellrock-test-{os.getpid()}"
         try:
             group.mkdir()
@@ -98,6 +99,8 @@ def cgroup(site: Site) -> Path:
             continue
         try:
             (group / limit).write_text(str(32 << 20))
+            if (group / swap).exists():
+                (group / swap).write_text("0")
             return group
         except OSError:
             group.rmdir()

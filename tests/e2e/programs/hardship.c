@@ -218,7 +218,7 @@ int main(int count, char **arguments)
     } else if (!strcmp(mode, "oom")) {
         write_all(opened());
         for (;;)
-            memset(arena + taken, 1, sizeof arena - 1 - taken), taken = 0, is_empty = 1;
+            memset(arena, 1, sizeof arena);
     } else
         return 2;
     return 0;
