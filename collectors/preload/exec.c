@@ -155,7 +155,7 @@ EXEC(execveat, runs(directory, path),
     va_list list;                                                                                                            \
     size_t count = 1;                                                                                                        \
     va_start(list, first);                                                                                                   \
-    if (!is_null(first))                                                                                                               \
+    if (!is_null(first))                                                                                                     \
         while (count++, va_arg(list, char *))                                                                                \
             ;                                                                                                                \
     va_end(list);                                                                                                            \
