@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 target=$1 seconds=$2
 shift 2
 if [[ " $* " != *" $target "* ]]; then
-    echo "make fuzz: no target '$target'. Run: make fuzz TARGET=$1 (or ${*:2})" >&2
+    echo "make fuzz: no target '$target'; there are: $*. Run: make fuzz TARGET=$1" >&2
     exit 2
 fi
 
@@ -15,9 +15,9 @@ for option in level=4 trace-compares inline-8bit-counters pc-table; do
     passes+=" -Cllvm-args=-sanitizer-coverage-$option"
 done
 host=$(rustc -vV | sed -n 's/^host: //p')
-# With --target the flags reach what is fuzzed only, not what builds it.
+# With --target the flags reach what is fuzzed only, not what builds it. Not --locked: fuzz/Cargo.lock follows what the agent needs.
 RUSTFLAGS="$passes" STEP_RETRY="make fuzz TARGET=$target" scripts/step.sh fuzz 'Building the fuzz targets' \
-    cargo build --release --locked --manifest-path fuzz/Cargo.toml --target "$host" --target-dir build/fuzz/target
+    cargo build --release --manifest-path fuzz/Cargo.toml --target "$host" --target-dir build/fuzz/target
 
 corpus=build/fuzz/corpus-$target
 mkdir -p "$corpus"
