@@ -40,15 +40,17 @@ class Latency:
 
 def read_latency(column: pa.ChunkedArray, count: np.ndarray, slow_ns: np.ndarray) -> Latency:
     """From the runs' histograms (null: all operations lie in the bin of the slowest), counts and slowest operations. A histogram that does
-    not add up to its run's count is taken for null: it is forged."""
+    not add up to its run's count, or has another number of bins, is taken for null: it is forged."""
     bin_of = np.searchsorted(BOUNDS_NS, slow_ns, side="right").astype(np.int8)
     place = np.full(len(count), -1, dtype=np.int32)
-    told = np.flatnonzero(~column.is_null().to_numpy())
+    told = np.flatnonzero(pc.fill_null(pc.equal(pc.list_value_length(column), HISTOGRAM_BINS), False).to_numpy())
     flat = pc.list_flatten(column.take(pa.array(told))) if len(told) else pa.chunked_array([], pa.int64())
     counts = pc.fill_null(flat, 0).to_numpy().reshape(-1, HISTOGRAM_BINS).astype(np.int64)
     of_run = count[told]
     fits = (counts >= 0).all(axis=1) & (counts.max(axis=1, initial=0) <= of_run) & (of_run < _COUNT_MAX)
     fits[fits] = counts[fits].sum(axis=1) == of_run[fits]
+    # Merged runs have a histogram even where one bin holds all.
+    fits &= counts[np.arange(len(told)), bin_of[told]] != of_run
     told, counts = told[fits], counts[fits]
     bin_of[told] = SEVERAL
     place[told] = np.arange(len(told))

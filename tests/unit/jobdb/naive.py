@@ -64,12 +64,13 @@ def n_processes(rows):
     """(N, N for the I/O mode)."""
     active = {row["p"] for row in calls(rows) if not row["flags"] & 32} or {row["p"] for row in calls(rows)}
     moving = {row["p"] for row in calls(rows) if row["op"] in ("read", "write", "mmap")}
-    children = {}
+    children, parent_of = {}, {}
     for row in rows:
         if row["parent"] is not None:
-            parents = [p for p in {other["p"] for other in rows} if p[0] == row["node"] and p[1].split(".")[0] == str(row["parent"])]
-            for parent in parents:
-                children.setdefault(parent, set()).add(row["p"])
+            parent_of[row["p"]] = min(row["parent"], parent_of.get(row["p"], row["parent"]))
+    for child, number in parent_of.items():
+        for parent in [p for p in {other["p"] for other in rows} if p[0] == child[0] and p[1].split(".")[0] == str(number)]:
+            children.setdefault(parent, set()).add(child)
 
     def below(p, seen):
         for child in children.get(p, set()) - seen:

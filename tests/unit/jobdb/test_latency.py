@@ -54,6 +54,14 @@ def test_a_forged_histogram_is_passed_over(forged):
         assert sum(latency(row(count=count, slow_ns=5, latency=forged))["read"]["counts"][1:]) == 0
 
 
+def test_a_list_of_another_length_is_passed_over():
+    told = table([row(count=3, slow_ns=5), row(count=3, slow_ns=5)])
+    place = told.column_names.index("latency")
+    lists = pa.array([[1, 2], [1, 0, 0, 2, 0, 0, 0, 0]], pa.list_(pa.int64()))
+    runs = read_runs(told.set_column(place, "latency", lists))
+    assert profile(runs, np.empty((0, 2)), job()).latency["read"]["counts"] == [4, 0, 0, 2, 0, 0, 0, 0]
+
+
 def test_a_table_of_several_chunks():
     rows = [row(count=3, slow_ns=10**6, latency=[1, 1, 0, 1, 0, 0, 0, 0] if n % 2 else None) for n in range(10)]
     chunks = pa.concat_tables([table(rows[:3]), table(rows[3:])])
