@@ -121,8 +121,6 @@ def _check_tls(ingest: Ingest, where: str) -> None:
             raise UsageError(f"{where}: ingest.{name} is missing", f"TLS wants all of {', '.join(f'ingest.{n}' for n in paths)}; docs/tls.md tells how to make them")
         if not Path(path).is_absolute():
             raise UsageError(f"{where}: ingest.{name} = {path!r} is not an absolute path", "begin it with /")
-    if not ingest.port:
-        raise UsageError(f"{where}: ingest.tls_cert is set, and ingest.port is not", "set ingest.port = 5044, or give --ingest-port")
 
 
 def _check_host(name: str, host: str, where: str, why: str) -> None:

@@ -118,7 +118,9 @@ class Server:
         jobdb = JobDB(f"sqlite:///{self.state / 'jobs.db'}")
         self._closing.insert(0, ("the job database", jobdb.close))
         tls = None
-        if self.ingest_port and config.ingest.tls:
+        if config.ingest.tls and not self.ingest_port and self.kind == "server":
+            log.warning("ingest.tls_cert is set and ingest.port is not: only this machine's agent can deliver")
+        elif config.ingest.tls and self.ingest_port:
             tls = TlsFiles(Path(config.ingest.tls_cert), Path(config.ingest.tls_key), Path(config.ingest.tls_client_ca))
         try:
             ingest = Ingest(store, jobdb.apply_event, ingest_host, self.ingest_port or None, unix=self._socket, tls=tls)

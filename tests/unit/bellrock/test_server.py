@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bellrock import config, paths
+from bellrock.embedded import embedded_config
 from bellrock.errors import BellrockError, Unavailable, UsageError
 from bellrock.server import SOCKET, Server
 from bellrock.state import where
@@ -71,7 +72,7 @@ def test_a_port_for_records_is_open_where_it_is_wished_for(state, build, free_po
     assert port not in listening_ports()
 
 
-def test_certificates_of_the_settings_are_used_and_bad_ones_told(state, build, free_port, tmp_path) -> None:
+def test_certificates_of_the_settings_are_used_and_bad_ones_told(state, build, free_port, tmp_path, caplog) -> None:
     paths_of = {f"tls_{name}": str(tmp_path / name) for name in ("cert", "key", "client_ca")}
     given = settings(ingest={"port": free_port(), "host": "0.0.0.0", **paths_of}, agent={"run": False})
     with pytest.raises(UsageError, match=f"{tmp_path}/client_ca: No such file") as error:
@@ -82,6 +83,14 @@ def test_certificates_of_the_settings_are_used_and_bad_ones_told(state, build, f
     server = Server(closed, state.state_dir)
     server.start()
     server.stop()
+    assert "ingest.tls_cert is set and ingest.port is not" in caplog.text
+
+
+def test_a_command_beside_a_server_whose_port_is_on_its_command_line_reads_the_same_file(state, tmp_path) -> None:
+    lines = ["[ingest]", 'host = "0.0.0.0"', *(f'tls_{name} = "/x"' for name in ("cert", "key", "client_ca"))]
+    (state.state_dir / "server.toml").write_text("\n".join(lines))
+    assert embedded_config(state.state_dir).ingest.port == 0
+    assert config.load(None, state.state_dir, {"ingest.port": 5044}).ingest.tls
 
 
 def test_an_address_of_another_machine_is_told(state, build) -> None:
