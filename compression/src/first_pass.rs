@@ -217,9 +217,10 @@ impl Segment {
     }
 
     /// Adds a slow operation to the run in slot `index`, or closes that and begins another. Out of line: what merges fast must stay short.
+    /// `self` by value: a reference would have to lie on the fast path's stack.
     #[cold]
     #[inline(never)]
-    fn record_otherwise(&self, index: usize, o: &Operation, limits: &Limits) -> Outcome {
+    fn record_otherwise(self, index: usize, o: &Operation, limits: &Limits) -> Outcome {
         let slot = self.slot(index);
         let window = limits.window.load(Ordering::Relaxed);
         if slot.run.takes(o, window) {
