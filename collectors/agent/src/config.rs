@@ -1,5 +1,6 @@
 //! The agent's settings: a TOML file, then flags. `agent.sample.toml` documents each.
 
+use crate::sources::lwfs_client;
 use crate::sys;
 use serde::Deserialize;
 use std::fmt;
@@ -87,6 +88,9 @@ pub struct Config {
     pub ack_timeout_s: u64,
     pub users_max: usize,
     pub rings_per_user_max: usize,
+    pub lwfs_client_logs: Vec<PathBuf>,
+    pub lwfs_client_time_zone: String,
+    pub lwfs_client_window_s: u64,
     pub tls: Tls,
     /// Not a setting of the file: `--root`.
     #[serde(skip)]
@@ -112,6 +116,9 @@ impl Default for Config {
             ack_timeout_s: 60,
             users_max: 1024,
             rings_per_user_max: 8192,
+            lwfs_client_logs: Vec::new(),
+            lwfs_client_time_zone: String::new(),
+            lwfs_client_window_s: 10,
             tls: Tls::default(),
             root: PathBuf::new(),
         }
@@ -189,6 +196,7 @@ impl Config {
                 1,
                 1 << 20,
             ),
+            ("lwfs_client_window_s", self.lwfs_client_window_s, 1, 3600),
         ];
         for (name, value, low, high) in bounds {
             if !(low..=high).contains(&value) {
@@ -197,6 +205,7 @@ impl Config {
                 ));
             }
         }
+        lwfs_client::check(&self.lwfs_client_logs, &self.lwfs_client_time_zone)?;
         // A full spool must get room from acknowledgements: they free whole segments.
         self.segment_max_bytes = self.segment_max_bytes.min(self.spool_max_bytes / 4);
         self.tls.check()?;
@@ -334,6 +343,13 @@ mod tests {
         refused("server = 'localhost:0'", "server");
         refused("server = ':5044'", "server");
         refused("rings = 'relative'", "rings");
+        refused("lwfs_client_logs = ['relative']", "lwfs_client_logs");
+        refused("lwfs_client_logs = ['/a', '/a']", "lwfs_client_logs");
+        refused(
+            "lwfs_client_time_zone = 'Mars/Olympus'",
+            "lwfs_client_time_zone",
+        );
+        refused("lwfs_client_window_s = 0", "lwfs_client_window_s");
         let tls = |server: &str, tls: &str| format!("server = '{server}'\n[tls]\n{tls}");
         refused(&tls("h:1", "ca = '/a'\ncert = '/b'"), "tls.key");
         refused(&tls("h:1", "server_name = 'h'"), "tls.ca");

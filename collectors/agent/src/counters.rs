@@ -70,6 +70,14 @@ counters! {
     clamped_times,
     /// Job event files that were refused.
     bad_jobs,
+    /// Lines of logs that could not be understood.
+    bad_lines,
+    /// Operations in logs that have no kind among ours (FLUSH, LK, STATFS and the like).
+    other_operations,
+    /// Replies in logs that tell of a failed or short operation whose request was not waiting any more.
+    late_replies,
+    /// Bytes of logs that were gone before they were read.
+    lost_log_bytes,
     /// Spool entries that were found torn or damaged.
     torn_entries,
     /// Records that were lost with a damaged part of the spool before they could be sent.

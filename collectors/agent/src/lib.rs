@@ -1,5 +1,5 @@
 //! What bellrock-agent is made of. See docs/agent.md. A library only so that other programs of this project can reach its
-//! readers (fuzz/); nobody else is promised anything.
+//! readers (benches/, fuzz/); nobody else is promised anything.
 
 pub mod agent;
 mod clock;
@@ -9,8 +9,9 @@ mod event;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 pub mod log;
+pub mod print;
 mod ship;
-mod sources;
+pub mod sources;
 pub mod sys;
 #[cfg(any(test, feature = "fuzz"))]
 mod testing;

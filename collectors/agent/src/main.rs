@@ -1,7 +1,7 @@
 //! bellrock-agent: Bellrock's daemon on every node. See docs/agent.md.
 
 use bellrock_agent::config::Config;
-use bellrock_agent::{agent, log, sys};
+use bellrock_agent::{agent, log, print, sys};
 use lexopt::prelude::*;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,8 +16,10 @@ Usage: bellrock-agent [FLAGS]
   --spool DIR          where records wait until they are acknowledged
   --server HOST:PORT   Bellrock's ingest: on this machine, or with [tls] in the settings on any; unix:/PATH: its socket
   --node NAME          name of this node in every record
-  --root DIR           prefix of /proc and of the rings' path, to run on a capture
+  --root DIR           prefix of /proc and of the paths of rings and logs, to run on a capture
+  --lwfs-log FILE      trace log of an LWFS client to read; may be given again, and replaces those of the settings
   --once               read what is there, ship it, and end
+  --print              print what the logs hold as JSON lines, and end: without spool, server or rings, which are removed once read
   --check              check the settings, and end
   --version, --help
 
@@ -30,12 +32,14 @@ Examples:
   bellrock-agent --config /etc/bellrock/agent.toml
   bellrock-agent --config agent.toml --check
   bellrock-agent --spool /tmp/spool --server 127.0.0.1:5044 --once
+  bellrock-agent --lwfs-log /var/log/lwfs/client.log --print
 ";
 
 enum Mode {
     Watch,
     Once,
     Check,
+    Print,
 }
 
 /// Settings and mode, or what to print instead.
@@ -44,6 +48,7 @@ fn parse_flags() -> Result<Result<(Config, Mode), String>, String> {
     let mut parser = lexopt::Parser::from_env();
     let (mut file, mut root, mut mode) = (None, None, Mode::Watch);
     let (mut rings, mut spool, mut server, mut node) = (None, None, None, None);
+    let mut logs = Vec::new();
     while let Some(flag) = parser.next().map_err(hint)? {
         let wanted: &mut Option<String> = match flag {
             Long("config") => &mut file,
@@ -58,6 +63,16 @@ fn parse_flags() -> Result<Result<(Config, Mode), String>, String> {
             }
             Long("check") => {
                 mode = Mode::Check;
+                continue;
+            }
+            Long("print") => {
+                mode = Mode::Print;
+                continue;
+            }
+            Long("lwfs-log") => {
+                let path = PathBuf::from(parser.value().map_err(hint)?);
+                let whole = std::path::absolute(&path);
+                logs.push(whole.map_err(|e| format!("--lwfs-log {}: {e}", path.display()))?);
                 continue;
             }
             Long("version") => {
@@ -77,6 +92,9 @@ fn parse_flags() -> Result<Result<(Config, Mode), String>, String> {
     config.spool = spool.map_or(config.spool, PathBuf::from);
     config.server = server.unwrap_or(config.server);
     config.node = node.unwrap_or(config.node);
+    if !logs.is_empty() {
+        config.lwfs_client_logs = logs;
+    }
     config.finish()?;
     Ok(Ok((config, mode)))
 }
@@ -97,6 +115,7 @@ fn main() -> ExitCode {
             );
             ExitCode::SUCCESS
         }
+        Ok(Ok((config, Mode::Print))) => print::run(config),
         Ok(Ok((config, mode))) => agent::run(config, matches!(mode, Mode::Once)),
         Ok(Err(text)) => {
             print!("{text}");

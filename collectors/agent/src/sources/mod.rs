@@ -1,6 +1,7 @@
 //! Sources: what the agent reads. Each is one module; a line in `all` makes it exist.
 
 mod jobs;
+pub mod lwfs_client;
 mod own_file;
 pub(crate) mod preload;
 mod user_dirs;
@@ -18,9 +19,18 @@ use std::sync::Arc;
 pub fn all(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
     vec![
         Box::new(preload::Preload::new(config, counters.clone())),
-        // After `preload`: a job's end follows what its processes did.
+        Box::new(lwfs_client::LwfsClient::new(config, counters.clone())),
+        // After the others: a job's end follows what its processes did.
         Box::new(jobs::Jobs::new(config, counters.clone())),
     ]
+}
+
+/// Those of which reading changes nothing: logs.
+pub fn logs(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
+    vec![Box::new(lwfs_client::LwfsClient::of_anyone(
+        config,
+        counters.clone(),
+    ))]
 }
 
 /// One look at everything.

@@ -83,12 +83,25 @@ pub fn write_run(
     path: Option<&[u8]>,
     times: &Times,
 ) {
-    let whole = |v: u64| v.min(i64::MAX as u64) as i64;
-    let (handle, flags) = match run.op == Op::Unseen as u8 {
+    let own = match run.op == Op::Unseen as u8 {
         // -1: several were folded into one, whose reasons are gone.
         true => (-1, run.handle.max(0) & UNSEEN_WHY),
-        false => (run.handle, run.flags.into()),
+        false => (run.handle.into(), run.flags.into()),
     };
+    write_fields(out, claims, program, run, own, path, times);
+}
+
+/// The same with another handle and other flags than the run's own: those of other sources may be wider.
+pub fn write_fields(
+    out: &mut Vec<u8>,
+    claims: &[u8],
+    program: &[u8],
+    run: &Run,
+    (handle, flags): (i64, i32),
+    path: Option<&[u8]>,
+    times: &Times,
+) {
+    let whole = |v: u64| v.min(i64::MAX as u64) as i64;
     out.extend_from_slice(claims);
     event::name(out, "program");
     out.extend_from_slice(program);
@@ -103,7 +116,7 @@ pub fn write_run(
         event::hex(out, run.file);
         out.push(b'"');
     }
-    event::integer(out, "handle", handle.into());
+    event::integer(out, "handle", handle);
     event::integer(out, "offset", whole(run.offset));
     event::integer(out, "stride", run.stride);
     event::integer(out, "size", whole(run.size));

@@ -1,0 +1,90 @@
+//! `--print`: what logs hold, as JSON lines on standard output. Reads them to their end; nothing is spooled or shipped.
+
+use crate::agent::{EXIT_FAILED, EXIT_USAGE};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::counters::{Counters, Gauges, Sampler};
+use crate::log;
+use crate::ship::batch::{Batch, RAW_BYTES_MAX};
+use crate::sources::{self, Pass, Progress};
+use flate2::read::ZlibDecoder;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Prints the records, and last a sample with what was counted.
+pub fn run(config: Config) -> ExitCode {
+    let fail = |code: u8, text: &str| {
+        log::error(text);
+        ExitCode::from(code)
+    };
+    if config.lwfs_client_logs.is_empty() {
+        return fail(EXIT_USAGE, "--print: no log to read; give --lwfs-log FILE");
+    }
+    for log in &config.lwfs_client_logs {
+        let log = config.under_root(log);
+        if let Err(e) = File::open(&log) {
+            return fail(
+                EXIT_FAILED,
+                &format!("{}: {e}; check with: ls -l {0}", log.display()),
+            );
+        }
+    }
+    match print(&config, &mut BufWriter::new(io::stdout().lock())) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads has seen enough.
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(e) => fail(EXIT_FAILED, &format!("standard output: {e}")),
+    }
+}
+
+fn print(config: &Config, out: &mut impl Write) -> io::Result<()> {
+    let counters = Arc::new(Counters::default());
+    let clock = Clock::start();
+    let mut sampler = Sampler::new(clock.now().utc_ns());
+    let mut batch = Batch::new(&config.node, 0, 1, config.batch_max_events, RAW_BYTES_MAX);
+    let mut next = 1;
+    let mut pass = Pass::new(clock.now(), true);
+    for source in &mut sources::logs(config, &counters) {
+        source.begin(&mut pass);
+        loop {
+            let progress = source.read(&mut pass, &mut batch);
+            write_out(&mut batch, &mut next, out)?;
+            source.committed();
+            if progress == Progress::Done {
+                break;
+            }
+        }
+    }
+    let gauges = Gauges {
+        spool_bytes: 0,
+        rings: 0,
+        ended: true,
+    };
+    let now_ns = clock.now().utc_ns();
+    batch.push("sample", |out| {
+        sampler.write(out, &config.node, now_ns, &counters, &gauges)
+    });
+    write_out(&mut batch, &mut next, out)?;
+    out.flush()
+}
+
+/// Writes a batch's events, one a line, and begins the next batch.
+fn write_out(batch: &mut Batch, next: &mut u64, out: &mut impl Write) -> io::Result<()> {
+    let window = batch.finish()?;
+    *next += window.events as u64;
+    if window.events > 0 {
+        // `2 W count 2 C length`, and of each event `2 J number length json`.
+        let mut frames = BufReader::new(ZlibDecoder::new(&window.payload[12..]));
+        while !frames.fill_buf()?.is_empty() {
+            let mut head = [0; 10];
+            frames.read_exact(&mut head)?;
+            let [.., a, b, c, d] = head;
+            let length = u32::from_be_bytes([a, b, c, d]).into();
+            io::copy(&mut (&mut frames).take(length), out)?;
+            out.write_all(b"\n")?;
+        }
+    }
+    batch.restart(*next)
+}
