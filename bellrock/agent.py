@@ -37,6 +37,8 @@ def agent_toml(rings: Path, spool: Path, socket: Path, settings: config.Agent) -
             f"spool = {json.dumps(str(spool))}",
             f"spool_max_bytes = {settings.spool_mib << 20}",
             f"server = {json.dumps(f'unix:{socket}')}",
+            f"lwfs_client_logs = {json.dumps(settings.lwfs_client_logs)}",
+            f"lwfs_client_time_zone = {json.dumps(settings.lwfs_client_time_zone)}",
             "",
         ]
     )

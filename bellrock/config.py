@@ -44,6 +44,8 @@ class Agent:
     run: bool = True
     spool_mib: int = 1024
     drain_s: int = 20
+    lwfs_client_logs: list[str] = field(default_factory=list)
+    lwfs_client_time_zone: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ def parse(table: dict[str, Any], where: str, overrides: dict[str, Any] | None = 
     explicit = frozenset(f"{section}.{key}" for section, values in given.items() for key in values)
     parsed = Config(Http(**given["http"]), Ingest(**given["ingest"]), Agent(**given["agent"]), explicit)
     _check_tls(parsed.ingest, where)
+    _check_logs(parsed.agent.lwfs_client_logs, where)
     _check_host("http.host", parsed.http.host, source("http.host"), "and Bellrock has no accounts yet")
     if not parsed.ingest.tls:
         _check_host("ingest.host", parsed.ingest.host, where, "and there is no TLS: ingest.tls_cert is not set")
@@ -121,6 +124,12 @@ def _check_tls(ingest: Ingest, where: str) -> None:
             raise UsageError(f"{where}: ingest.{name} is missing", f"TLS wants all of {', '.join(f'ingest.{n}' for n in paths)}; docs/tls.md tells how to make them")
         if not Path(path).is_absolute():
             raise UsageError(f"{where}: ingest.{name} = {path!r} is not an absolute path", "begin it with /")
+
+
+def _check_logs(logs: list[Any], where: str) -> None:
+    for log in logs:
+        if not isinstance(log, str) or not Path(log).is_absolute():
+            raise UsageError(f"{where}: agent.lwfs_client_logs has {log!r}, which is no absolute path", 'write it as ["/var/log/lwfs/client.log"]')
 
 
 def _check_host(name: str, host: str, where: str, why: str) -> None:

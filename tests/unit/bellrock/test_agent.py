@@ -45,8 +45,11 @@ def log_of(child: agent.AgentChild) -> list[str]:
 
 
 def test_the_configuration_is_what_the_agents_own_sample_knows() -> None:
-    written = tomllib.loads(agent.agent_toml(Path('/r "x'), Path("/s"), Path("/state/ingest.sock"), config.Agent(spool_mib=2)))
-    assert written == {"rings": '/r "x', "spool": "/s", "spool_max_bytes": 2 << 20, "server": "unix:/state/ingest.sock"}
+    written = tomllib.loads(agent.agent_toml(Path('/r "x'), Path("/s"), Path("/state/ingest.sock"), config.Agent(spool_mib=2, lwfs_client_logs=['/l "x'])))
+    assert written == {
+        "rings": '/r "x', "spool": "/s", "spool_max_bytes": 2 << 20, "server": "unix:/state/ingest.sock", "lwfs_client_logs": ['/l "x'],
+        "lwfs_client_time_zone": "",
+    }  # fmt: skip
     sample = (Path(agent.__file__).parents[1] / "collectors/agent/agent.sample.toml").read_text()
     for key in written:
         assert f"# {key} = " in sample
