@@ -234,6 +234,17 @@ fn a_lost_acknowledgement_file_means_that_all_is_sent_again() {
 }
 
 #[test]
+fn an_acknowledged_number_that_none_can_have_is_not_believed() {
+    let mut f = Fixture::new("acked-max", MAX, 1 << 20);
+    f.append(1).unwrap();
+    for number in [u64::MAX, entry::NUMBER_END] {
+        fs::write(f.dir.join("acked"), number.to_string()).unwrap();
+        f = f.again();
+        assert_eq!((f.unsent().len(), f.spool.next_seq()), (1, 2));
+    }
+}
+
+#[test]
 fn a_full_spool_refuses_and_takes_again_after_acknowledgements() {
     let mut f = Fixture::new("full", 3000, 600);
     let mut appended = 0;
