@@ -1,7 +1,7 @@
 """How fast the agent reads LWFS logs: lines cut, parsed and merged on one core.
 
 The log is made in memory from a seed (collectors/agent/benches/lwfs_lines.rs): 128 handles, interleaved at random, 10 % garbage. The baseline is a
-plain scan for line ends over the same bytes; the two take turns, and the least time of each counts, because whatever else the machine does only adds.
+plain scan for line ends over the same bytes; the two take turns, and the least processor time of each counts, because whatever else the machine does only adds.
 """
 
 from __future__ import annotations
