@@ -4,6 +4,7 @@
 //! cases of each (`run`), fuzz/ hands the same targets to libFuzzer (`make fuzz`).
 
 mod frame;
+mod line;
 mod mutator;
 mod ring;
 mod run;
@@ -44,6 +45,7 @@ pub trait Target {
 pub fn target(name: &str) -> Option<Box<dyn Target>> {
     Some(match name {
         "frame" => Box::new(frame::Frame),
+        "line" => Box::new(line::LineFuzz::new()),
         "ring" => Box::new(ring::RingFuzz::new()),
         "spool" => Box::new(spool::SpoolFuzz::new()),
         _ => return None,

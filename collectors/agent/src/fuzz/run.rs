@@ -138,6 +138,11 @@ fn frame() {
 }
 
 #[test]
+fn line() {
+    fuzz("line");
+}
+
+#[test]
 fn ring() {
     fuzz("ring");
 }
