@@ -66,7 +66,7 @@ bench: build $(STAMP)/python-dev
 	@python -m tests.bench $(ONLY)
 
 soak: build $(STAMP)/python-dev
-	@BELLROCK_KILLS=$(KILLS) python -m pytest -q -s --timeout=0 tests/e2e/test_kills.py $(ARGS)
+	@BELLROCK_KILLS=$(KILLS) BELLROCK_LOG_MIB=10240 python -m pytest -q -s tests/e2e/test_kills.py tests/e2e/test_lwfs_kills.py $(ARGS)
 
 fuzz: $(STAMP)/rust
 	@scripts/fuzz.sh '$(TARGET)' '$(TIME)' $(FUZZ_TARGETS)
