@@ -77,7 +77,7 @@ lock: | system
 build: $(STAMP)/python build/bellrock-agent build/libbellrock.so build/patterns build/mpi_checkpoint $(STAMP)/frontend
 
 clean:
-	rm -rf build target .venv $(FRONTEND)/dist $(FRONTEND)/node_modules .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf build target fuzz/target .venv $(FRONTEND)/dist $(FRONTEND)/node_modules .pytest_cache .ruff_cache .hypothesis *.egg-info
 
 system:
 	@scripts/system.sh $(NEEDS)
