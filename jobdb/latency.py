@@ -41,6 +41,8 @@ class Latency:
 def read_latency(column: pa.ChunkedArray, count: np.ndarray, slow_ns: np.ndarray) -> Latency:
     """From the runs' histograms (null: all operations lie in the bin of the slowest), counts and slowest operations. A histogram that does
     not add up to its run's count, or has another number of bins, is taken for null: it is forged."""
+    if column.null_count == len(column):  # also of a column that has no type for want of values
+        column = pa.chunked_array([], pa.list_(pa.int64()))
     bin_of = np.searchsorted(BOUNDS_NS, slow_ns, side="right").astype(np.int8)
     place = np.full(len(count), -1, dtype=np.int32)
     told = np.flatnonzero(pc.fill_null(pc.equal(pc.list_value_length(column), HISTOGRAM_BINS), False).to_numpy())
