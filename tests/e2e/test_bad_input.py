@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.hammer import Hammer
 from tests.e2e.site import Site, compiled, wait_for
 
 
@@ -122,7 +123,7 @@ def test_full_disk_under_the_spool(tmp_path: Path, free_port: Callable[[], int],
     subprocess.run(["mount", "--bind", str(small_disk / "spool"), str(site.state / "spool")], check=True)
     try:
         site.start()
-        hammer = compiled("hammer", site.folder)
+        binary = compiled("hammer", site.folder)
         ballast = small_disk / "ballast"
         with open(ballast, "wb", buffering=0) as file:
             try:
@@ -130,19 +131,12 @@ def test_full_disk_under_the_spool(tmp_path: Path, free_port: Callable[[], int],
                     pass
             except OSError:
                 pass  # full, as wanted
-        job = site.new_job()
-        data, truth = site.data / job, site.folder / "truth"
-        data.mkdir()
-        process = site.launch([hammer, data, truth, 2, 2, 4000, 0, "random"], job, watch=data)
-        assert process.wait(timeout=60) == 0, "the program noticed"
+        hammer = Hammer(site, binary, 2, 2, 4000, 0, "random")
+        assert hammer.wait() == 0, "the program noticed"
         log = site.state / "agent.log"
         wait_for(lambda: "No space" in log.read_text() or "full" in log.read_text(), "a word about the full disk in the agent's log")
         ballast.unlink()
-        site.settle(job, seconds=90)
-        rows = list(struct.iter_unpack("4Q", truth.read_bytes()))
-        profile = site.profile(job)
-        assert profile["write_bytes"] == sum(row[2] for row in rows)
-        assert profile["read_bytes"] == sum(row[3] for row in rows)
+        hammer.assert_exact(seconds=90)
     finally:
         if site.server and site.server.poll() is None:
             site.stop()
