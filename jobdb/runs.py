@@ -40,7 +40,7 @@ class Runs:
     process. unseen: {program, file, reason, processes} of what the job ran and could not be watched, at most UNSEEN_MAX.
     op_names: list of names. process_keys: list of (node, process). programs, parents, ranks: one a process; the program is
     the one it ran last; parent: the parent's pid, None where not known; rank None where it has none. paths: Arrow strings, null where only the id is known; file_ids: hex strings, null likewise.
-    nodes: every node that a run or notice came from.
+    nodes: every node that a run or notice came from. hidden: one element a process: all that is known of it is that it ran what cannot be watched.
     """
 
     op: np.ndarray
@@ -69,6 +69,7 @@ class Runs:
     nodes: list[str]
     granularity: str
     unseen: list[dict]
+    hidden: np.ndarray
 
     def __len__(self) -> int:
         return len(self.op)
@@ -112,6 +113,9 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
     start_all_ns = np.minimum(integers(table["start"]), LATEST_NS)
     programs = _programs(table, process, len(process_keys), start_all_ns)
     parents, ranks = (_one_a_process(table[name], process, len(process_keys)) for name in ("parent", "rank"))
+    size = len(process_keys)
+    ran_unseen = np.array([name == "unseen" for name in op_names] or [False])[op]
+    hidden = (np.bincount(process[ran_unseen], minlength=size) > 0) & (np.bincount(process[is_run], minlength=size) == 0)
     if not is_run.all():
         table, op, process, start_all_ns = table.filter(pa.array(is_run)), op[is_run], process[is_run], start_all_ns[is_run]
     file, paths, file_ids = _files(table)
@@ -147,6 +151,7 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
         nodes=nodes,
         granularity=granularity,
         unseen=unseen,
+        hidden=hidden,
     )
 
 

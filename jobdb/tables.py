@@ -1,6 +1,7 @@
 """A job's traffic by file, by process and by node."""
 
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
@@ -78,9 +79,11 @@ def file_table(runs: Runs) -> Table:
 
 
 def process_table(runs: Runs) -> Table:
-    """One row a process with any call or a rank. `files` counts those that it read or wrote."""
+    """One row a process with any call or a rank, but for those that could not be watched: 0 would be no figure of theirs. `files` counts those
+    that it read or wrote."""
     size = len(runs.process_keys)
-    return Table(
+    return _only(
+        ~runs.hidden,
         {
             "node": [node for node, _ in runs.process_keys],
             "process": [process for _, process in runs.process_keys],
@@ -88,25 +91,33 @@ def process_table(runs: Runs) -> Table:
             "program": runs.programs,
             **_traffic(runs, runs.process, size),
             "files": _files(runs, runs.process, size),
-        }
+        },
     )
 
 
 def node_table(runs: Runs) -> Table:
-    """One row a node from which runs came. `processes` counts those with a call that succeeded."""
+    """One row a node with any process that could be watched. `processes` counts those with a call that succeeded."""
     names = sorted({node for node, _ in runs.process_keys})
     number = {name: place for place, name in enumerate(names)}
     node_of_process = np.array([number[node] for node, _ in runs.process_keys], dtype=np.int64)
     node = node_of_process[runs.process]
     active = counts(runs.process[~runs.failed], len(runs.process_keys)) > 0
-    return Table(
+    return _only(
+        counts(node_of_process[~runs.hidden], len(names)) > 0,
         {
             "node": names,
             "processes": counts(node_of_process[active], len(names)),
             **_traffic(runs, node, len(names)),
             "files": _files(runs, node, len(names)),
-        }
+        },
     )
+
+
+def _only(keep: np.ndarray, columns: dict[str, list | np.ndarray]) -> Table:
+    """The rows in the mask `keep`."""
+    if keep.all():
+        return Table(columns)
+    return Table({name: values[keep] if isinstance(values, np.ndarray) else list(compress(values, keep)) for name, values in columns.items()})
 
 
 def _files(runs: Runs, row: np.ndarray, size: int) -> np.ndarray:

@@ -46,7 +46,8 @@ def job_series(job_id: str):
             raise bad_parameter("to_ns", str(to_ns), f"an instant after from_ns ({from_ns})")
         from_ns, to_ns = (from_ns, from_ns + 10**9) if given_to_ns is None else (max(to_ns - 10**9, 0), max(to_ns, 1))
     try:
-        return jsonify(_series_json(series(analysis.runs, from_ns, to_ns, points, chosen), job, now_ns))
+        found = series(analysis.runs, from_ns, to_ns, points, chosen)
+        return jsonify(_series_json(found, job, now_ns, is_seen=analysis.profile["read_ops"] is not None))
     except ValueError as error:
         raise ApiError(400, "bad_parameter", f"parameters from_ns, to_ns and points: {error}", "ask for a shorter span or more points") from error
 
@@ -62,12 +63,14 @@ def _span(analysis: Analysis, now_ns: int) -> tuple[int, int]:
     return from_ns, min(max(to_ns, from_ns + 1), LATEST_NS)
 
 
-def _series_json(found: Series, job: Job, now_ns: int) -> dict:
+def _series_json(found: Series, job: Job, now_ns: int, is_seen: bool) -> dict:
     rates = {name: getattr(found, name) for name in Series.RATES}
     until_ns = job.end_ns if job.end_ns is not None else now_ns
     # Outside the job's life nothing is known to be 0, unless something was seen.
     outside = (found.t_ns + found.step_ns <= job.start_ns) | (found.t_ns > until_ns)
     outside &= np.sum(list(rates.values()), axis=0) == 0
+    # Nor is anything known of a job that could not be watched.
+    outside |= not is_seen
     shown = {
         name: [None if is_outside else value for value, is_outside in zip(values.tolist(), outside.tolist(), strict=True)]
         for name, values in rates.items()

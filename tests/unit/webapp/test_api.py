@@ -212,6 +212,9 @@ def test_what_only_nodes_saw_is_a_job_s_while_it_ran(site):
     assert site.get("/api/v1/jobs/7")["profile"]["write_bytes"] is None
     listed = site.get("/api/v1/jobs")["jobs"][0]
     assert (listed["write_bytes"], listed["unseen_programs"]) == (None, 1)
+    shown = [site.get(f"/api/v1/jobs/7/{kind}") for kind in ("processes", "nodes", "files")]
+    assert [answer["total"] for answer in shown] == [0, 0, 0]
+    assert set(site.get("/api/v1/jobs/7/series")["write_bytes_per_s"]) == {None}
     site.store.add(None, of_node(T0 - 9 * S, 1), of_node(T0 + S, 20), of_node(T0 + 9 * S, 300))
     site.jobdb.apply_event(event("end", time=T0 + 4 * S))
     profile = site.get("/api/v1/jobs/7")["profile"]
