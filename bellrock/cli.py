@@ -256,7 +256,7 @@ Exit codes:
 @click.option("--node", metavar="NAME", help="Only this node.")
 @click.option("--since", metavar="WHEN", help="Only what came since: 90m, 12h, 2d (ago), or a date or time in UTC. Default: ever.")
 @click.option("--silent", "silent_s", type=click.IntRange(1, 10**9), metavar="SECONDS", help="An agent is silent after so long. Default: 300.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=200, show_default=True, help="Spools to list, those with a finding first.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Spools to list, those with a finding first.")
 @click.option("--deep", is_flag=True, help="Also count all rows, number by number: are those there that came, and each once? Takes long.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, as /api/v1/audit answers it.")
 def audit(node: str | None, since: str | None, silent_s: int | None, limit: int, deep: bool, as_json: bool) -> None:
