@@ -12,7 +12,7 @@ import orjson
 
 from pipeline import schema
 from pipeline.lumberjack import Window
-from pipeline.store import UNDECODABLE, Store, StoreError
+from pipeline.store import Store, StoreError, Undecodable
 from pipeline.tls import Peer
 
 log = logging.getLogger(__name__)
@@ -172,7 +172,7 @@ def _decode(payload: bytes) -> Any:
         return orjson.loads(payload)
     except orjson.JSONDecodeError as error:
         text = payload[:UNDECODABLE_CHARACTERS_MAX].decode("utf-8", "backslashreplace")
-        return {UNDECODABLE: text, "error": str(error)}
+        return Undecodable(text, str(error))
 
 
 def _foreign_node(events: list[Any], client: Peer | None) -> str | None:

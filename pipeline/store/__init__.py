@@ -8,8 +8,6 @@ import pyarrow as pa
 
 from pipeline.store.mark import Key, Mark
 
-# An event that came but is no JSON is handed to `append` as {UNDECODABLE: its text, "error": why}: it becomes a dead letter.
-UNDECODABLE = "undecodable"
 # The first word of the reason why a record is refused whose number another record had.
 CONFLICT = "id"
 
@@ -21,6 +19,14 @@ class StoreError(Exception):
 
 class TooManyRuns(StoreError):
     """A job has more runs than can be held in memory at once."""
+
+
+@dataclass(frozen=True)
+class Undecodable:
+    """An event that came and is no JSON, as it is handed to `append`, where it becomes a dead letter. A type of its own: no peer can send one."""
+
+    text: str
+    error: str
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class Window:
 class Store(Protocol):
     """All methods may be called from any thread; `append` calls wait for each other, readers wait for nobody. All raise StoreError."""
 
-    def append(self, events: list[dict]) -> Appended:
+    def append(self, events: list[dict | Undecodable]) -> Appended:
         """Stores a batch in one transaction; on return it is durable.
 
         An event of a (node, boot) whose number has come is a duplicate and dropped; what comes late into a gap fills it. An event that

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.schema import KINDS, Kind, RecordError, describe, identity, implausible, kind_of
 from pipeline.schema.times import AHEAD_NS, EARLIEST_NS, LATE_NS, LONGEST_NS
-from pipeline.store import CONFLICT, UNDECODABLE, Appended
+from pipeline.store import CONFLICT, Appended, Undecodable
 from pipeline.store.mark import Gap, Key, Mark, filled, find, opened
 
 # Of a dead letter's text, so much is kept.
@@ -254,8 +254,8 @@ def _fingerprint(row: tuple) -> int:
 
 
 def _reason(event: object) -> str:
-    if type(event) is dict and UNDECODABLE in event:
-        return f"no JSON: {event.get('error', '')}"[:REASON_CHARACTERS_MAX]
+    if type(event) is Undecodable:
+        return f"no JSON: {event.error}"[:REASON_CHARACTERS_MAX]
     try:
         kind_of(event).row(event)
     except RecordError as error:
@@ -266,11 +266,11 @@ def _reason(event: object) -> str:
 
 
 def _raw(event: object) -> str:
-    if type(event) is dict and UNDECODABLE in event:
-        return str(event[UNDECODABLE])[:RAW_CHARACTERS_MAX]
+    if type(event) is Undecodable:
+        return event.text[:RAW_CHARACTERS_MAX]
     try:
         return orjson.dumps(event).decode()[:RAW_CHARACTERS_MAX]
-    except TypeError:  # a lone surrogate, or it nests too deeply to be written as JSON
+    except (TypeError, RecursionError):  # a lone surrogate, or it nests too deeply to be written as JSON
         pass
     fields = [f"{describe(name)}: {describe(value)}" for name, value in event.items()] if type(event) is dict else [describe(event)]
     return _clean(f"{{{', '.join(fields)}}}"[:RAW_CHARACTERS_MAX])

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from pipeline.schema import KINDS, RecordError, check
-from pipeline.store import UNDECODABLE, Appended
+from pipeline.store import Appended, Undecodable
 from pipeline.store import mark
 from pipeline.store.batch import RAW_CHARACTERS_MAX, SEQ_JUMP_MAX, Batch
 from pipeline.store.mark import Gap, Mark
@@ -156,7 +156,7 @@ def test_a_bad_event_is_a_dead_letter_and_its_number_has_come():
     assert batch_of([run_event(7, op="x")], batch.marks).result == Appended(dead_letters=1, missing=3)
 
 
-NO_IDS = [None, 3, [], {}, {"kind": "run"}, {"kind": []}, run_event(1, node=7), {UNDECODABLE: "{", "error": "cut"}]
+NO_IDS = [None, 3, [], {}, {"kind": "run"}, {"kind": []}, run_event(1, node=7), Undecodable("{", "cut")]
 
 
 @pytest.mark.parametrize("event", NO_IDS)
@@ -168,7 +168,7 @@ def test_an_event_without_an_id_is_a_dead_letter_and_moves_no_mark(event):
 
 
 def test_a_dead_letter_is_kept_short():
-    batch = batch_of([run_event(1, op="x" * 10**6), {UNDECODABLE: "y" * 10**6, "error": "z" * 10**6}, run_event(2, file="\ud800")])
+    batch = batch_of([run_event(1, op="x" * 10**6), Undecodable("y" * 10**6, "z" * 10**6), run_event(2, file="\ud800")])
     assert [len(letter["raw"]) <= RAW_CHARACTERS_MAX and len(letter["reason"]) <= 512 for letter in batch.letters] == [True] * 3
 
 
@@ -181,6 +181,15 @@ def test_a_record_that_nests_deeply_spoils_nothing_but_itself(depth, field):
     lettered = 0 if field == "unknown" else 1
     assert batch.result == Appended(runs=3 - lettered, dead_letters=lettered)
     assert all("list" in letter["reason"] and "ior" in letter["raw"] for letter in batch.letters)
+
+
+@pytest.mark.parametrize("depth", [3, 300, 1000, 1022])
+@pytest.mark.parametrize("field", ["undecodable", "error"])
+def test_no_peer_can_say_that_its_event_was_no_json(depth, field):
+    deep = orjson.loads(b"[" * depth + b"]" * depth)
+    batch = batch_of([{"undecodable": "x", "error": "y", field: deep}, run_event(1)])
+    assert batch.result == Appended(runs=1, dead_letters=1)
+    assert not batch.letters[0]["reason"].startswith("no JSON")
 
 
 def test_a_check_that_runs_out_of_stack_makes_a_dead_letter(monkeypatch):
