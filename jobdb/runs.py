@@ -36,8 +36,8 @@ class Runs:
     failed: the calls did not succeed; they count as errors and nowhere else. folded: sums are exact, `size` is the largest.
     directory: the operation was on a directory. coarse: its times are known to the second, its durations not at all.
 
-    granularity: "process", or "node" where no run of a process is known and those of a source that knows none stand in: then the node is the
-    process. unseen: {program, file, reason, processes} of what the job ran and could not be watched, at most UNSEEN_MAX.
+    granularity: "process", or "node" where no process is known, or what they ran could not be watched, and the runs of a source that knows none
+    stand in: then the node is the process. unseen: {program, file, reason, processes} of what the job ran and could not be watched, at most UNSEEN_MAX.
     op_names: list of names. process_keys: list of (node, process). programs, parents, ranks: one a process; the program is
     the one it ran last; parent: the parent's pid, None where not known; rank None where it has none. paths: Arrow strings, null where only the id is known; file_ids: hex strings, null likewise.
     nodes: every node that a run or notice came from. hidden: one element a process: all that is known of it is that it ran what cannot be watched.
@@ -97,7 +97,8 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
     """Turn a table of runs (columns `COLUMNS`, any order) into arrays.
 
     uid: leave out runs of any other user: a claimed job id is a hint, the owner is not. Those of nobody's (a file system's client) stay.
-    Where any process of the job has a run, those of nodes (process "node") are left out: they are the same operations, seen further down.
+    Those of nodes (process "node") stand in where no process of the job has a record, or some could not be watched and none has a run. Else they
+    are left out: they are the same operations, seen further down, or others'.
     Impossible values (negative, end before start, sums beyond 2**62) are brought within bounds, so that later sums cannot wrap.
     Raises KeyError where a column is missing.
     """
@@ -160,13 +161,16 @@ def _no_notice(op: np.ndarray, op_names: list[str]) -> np.ndarray:
 
 
 def _of_one_granularity(table: pa.Table) -> tuple[pa.Table, str]:
-    """The runs of processes, or where they did nothing those of nodes; and which."""
+    """The runs of processes, or where nothing of what ran was seen those of nodes; and which.
+
+    A process that was watched and did nothing leaves a `start`: then what its node did was another's."""
     of_node = pc.equal(table["process"], NODE_PROCESS)
     if not pc.any(of_node).as_py():
         return table, "process"
     op, op_names = encode(table["op"])
     is_ours = ~of_node.to_numpy()
-    if not (_no_notice(op, op_names) & is_ours).any():
+    is_unseen = np.array([name == "unseen" for name in op_names])[op]
+    if not (_no_notice(op, op_names) & is_ours).any() and ((is_unseen & is_ours).any() or not is_ours.any()):
         return table, "node"
     return table.filter(pa.array(is_ours)), "process"
 

@@ -11,7 +11,8 @@ NOTICES = ("start", "unseen")
 def clean(rows, uid=None):
     """The rows of one user, of processes or else of nodes, with times in bounds, and each file named by one key."""
     rows = [dict(row) for row in rows if uid is None or row["uid"] in (uid, None)]
-    if any(row["op"] not in NOTICES for row in rows if row["process"] != "node"):
+    ops = {row["op"] for row in rows if row["process"] != "node"}
+    if ops - set(NOTICES) or ops == {"start"}:
         rows = [row for row in rows if row["process"] != "node"]
     path_of_id = {row["file_id"]: row["file"] for row in rows if row["op"] not in NOTICES and row["file"] is not None and row["file_id"] is not None}
     for row in rows:

@@ -99,8 +99,11 @@ def test_nodes_stand_in_for_processes_only_where_none_was_seen():
     p = compute([row("start"), unseen(), *nodes]).to_dict()
     assert (p["granularity"], p["write_bytes"], p["processes"], p["io_mode_write"]) == ("node", 300, 3, "N-N")
     assert (p["slowest_op"], p["operations"][0]["busy_s"], p["operations"][0]["slowest_s"]) == (None, None, None)
+    assert compute(nodes).to_dict()["write_bytes"] == 300
     p = compute([row("write", bytes=7), *nodes]).to_dict()
     assert (p["granularity"], p["write_bytes"], p["processes"], p["nodes"]) == ("process", 7, 1, 1)
+    idle = compute([row("start"), row("start", process="2.1"), *nodes]).to_dict()
+    assert (idle["granularity"], idle["write_bytes"], idle["processes"], idle["nodes"]) == ("process", 0, 0, 1), "what was watched and idle did none of it"
 
 
 def test_known_program_counts_to_the_byte():
