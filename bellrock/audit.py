@@ -70,7 +70,7 @@ def _verdict(report: dict[str, Any], missing: int) -> Text:
         more = f"; the first {len(report['findings'])} of {text.number(report['findings_total'])} are listed" if report["findings_total"] > len(report["findings"]) else ""
         return Text(f"not clean: {of(missing, 'finding')} of something missing, of {of_spools}{more}", "bold red")
     if not report["boots_total"]:
-        return Text("no record has come yet" if not report["since_ns"] else "no record has come since")
+        return Text("no record has come yet")
     return Text(f"clean: nothing is missing, of {of_spools}", "bold green")
 
 

@@ -254,7 +254,7 @@ Exit codes:
   3  no server answers""",
 )
 @click.option("--node", metavar="NAME", help="Only this node.")
-@click.option("--since", metavar="WHEN", help="Only what came since: 90m, 12h, 2d (ago), or a date or time in UTC. Default: ever.")
+@click.option("--since", metavar="WHEN", help="Gaps, refusals and losses only since then: 90m, 12h, 2d (ago), or a date or time in UTC. Who is silent is always told. Default: ever.")
 @click.option("--silent", "silent_s", type=click.IntRange(1, 10**9), metavar="SECONDS", help="An agent is silent after so long. Default: 300.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Spools to list, those with a finding first.")
 @click.option("--deep", is_flag=True, help="Also count all rows, number by number: are those there that came, and each once? Takes long.")

@@ -115,7 +115,8 @@ class Store(Protocol):
         ...
 
     def boots(self, node: str | None = None, since_ns: int = 0) -> list[tuple[Key, Mark]]:
-        """What came of each boot (of a node) that anything new came of since a time, the last appended first, of a bounded number of boots."""
+        """What came of each boot (of a node) that anything new came of since a time, and of each node's newest, whenever that was: a node that
+        has been silent since is to be seen. The last appended first, of a bounded number of boots."""
         ...
 
     def letters(self, node: str | None = None, since_ns: int = 0) -> list[Letters]:

@@ -136,8 +136,10 @@ def drop_letters(cursor: duckdb.DuckDBPyConnection, count: int) -> None:
 def read_marks(
     cursor: duckdb.DuckDBPyConnection, *, node: str | None = None, boot: int | None = None, since_ns: int = 0, limit: int
 ) -> list[tuple[Key, Mark]]:
-    """Marks of a node, a boot, or all, that were moved since a time: the last moved first."""
-    where = "last_append_ns >= $since AND ($node IS NULL OR node = $node) AND ($boot IS NULL OR boot = $boot)"
+    """Marks of a node, a boot, or all, that were moved since a time, and each node's newest: the last moved first."""
+    # Only where a time is asked for: the newest are sought among all of the node's.
+    newest = "last_append_ns = (SELECT max(last_append_ns) FROM high_water h WHERE h.node = high_water.node)" if since_ns else "FALSE"
+    where = f"(last_append_ns >= $since OR {newest}) AND ($node IS NULL OR node = $node) AND ($boot IS NULL OR boot = $boot)"
     params = {"since": since_ns, "node": node, "boot": boot}
     rows = cursor.execute(f"{_MARKS_SELECT} WHERE {where} ORDER BY last_append_ns DESC LIMIT {limit}", params).fetchall()
     gaps: dict[Key, list[Gap]] = {}

@@ -30,7 +30,7 @@ def audit():
     proof = _proof(node, since_ns) if params.choice("deep", ("0", "1")) == "1" else None
     marks = store.boots(node, since_ns)
     letters = store.letters(node, since_ns)
-    if node is not None and not marks and not letters and not store.boots(node):
+    if node is not None and not marks and not letters:
         raise ApiError(404, "no_node", f"no record of a node {node[:100]!r} has come", "`bellrock audit` lists all nodes")
     told = agents().told(sorted({key[0] for key, _ in marks}), since_ns)
     return jsonify(report(marks, letters, told, proof, now_ns=time.time_ns(), since_ns=since_ns, silent_s=silent_s, limit=limit))

@@ -41,7 +41,7 @@ def report(
 ) -> dict[str, Any]:
     """The report of an audit, as /api/v1/audit answers it: `boots` are those with a finding first, then the last heard of, `limit` at most.
 
-    marks: the last heard of first. told: what agents count (LOSSES, OVERFLOWS) since `since_ns`, by boot. proof: None where rows were not counted.
+    marks: the last heard of first, each node's newest always among them. told: what agents count (LOSSES, OVERFLOWS) since `since_ns`, by boot. proof: None where rows were not counted.
     """
     states = _states(marks, now_ns, silent_s)
     findings = []

@@ -54,7 +54,8 @@ class FakeStore:
         return found
 
     def boots(self, node=None, since_ns=0):
-        return [(key, mark) for key, mark in self.marks if node in (None, key[0]) and mark.last_ns >= since_ns]
+        newest = {key[0]: mark for key, mark in reversed(self.marks)}
+        return [(key, mark) for key, mark in self.marks if node in (None, key[0]) and (mark.last_ns >= since_ns or mark is newest[key[0]])]
 
     def letters(self, node=None, since_ns=0):
         return [line for line in self.dead_letters if node in (None, line.node) and line.last_ns >= since_ns]
