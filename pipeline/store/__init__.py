@@ -69,10 +69,11 @@ class Proof:
 
 @dataclass(frozen=True)
 class Window:
-    """Some nodes for a time: where runs that no process did, and so no job claims, are sought. Both instants ns since the epoch, both
-    belong to it."""
+    """A job's nodes for a time: where runs that no process did, and so no job claims, are sought. To `nodes` are added those from which a
+    record of user `uid` claims the job. Both instants ns since the epoch, both belong to it."""
 
     nodes: tuple[str, ...]
+    uid: int
     from_ns: int
     to_ns: int
 

@@ -193,7 +193,7 @@ class DuckDBStore:
         wanted = list(names if columns is None else columns)
         count = self.version(job, window)
         where, params = "job = $job", {"job": job}
-        if found := self._within(window):
+        if found := self._within(job, window):
             where, params = f"({where} OR {_OF_NODES})", params | found
         merged = count > MERGE_ABOVE and MERGED_COLUMNS.issuperset(wanted)
         if count > RUNS_MAX and not merged:
@@ -257,15 +257,16 @@ class DuckDBStore:
 
     def version(self, job: str, window: Window | None = None) -> int:
         """See `Store.version`: the number of rows."""
-        found = self._within(window)
+        found = self._within(job, window)
         return self._claimed(job) + (self._fetch(f"SELECT count(*) FROM runs WHERE {_OF_NODES}", found)[0][0] if found else 0)
 
-    def _within(self, window: Window | None) -> dict[str, Any]:
-        """Parameters of _OF_NODES; empty where nothing can be found, which is so on every node without such a source."""
-        if window is None:
+    def _within(self, job: str, window: Window | None) -> dict[str, Any]:
+        """Parameters of _OF_NODES; empty where nothing can be found, which is so at once where no node has such a source."""
+        if window is None or not self._nodes_with_runs:
             return {}
+        own = self._fetch("SELECT DISTINCT node FROM runs WHERE job = $job AND uid = $uid", {"job": job, "uid": window.uid})
         with self._facts:
-            nodes = [node for node in window.nodes if node in self._nodes_with_runs]
+            nodes = sorted(self._nodes_with_runs & {*window.nodes, *(node for (node,) in own)})
         return {"nodes": nodes, "from": window.from_ns, "to": window.to_ns} if nodes else {}
 
     def _claimed(self, job: str) -> int:

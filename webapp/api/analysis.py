@@ -131,7 +131,10 @@ class Analyses:
         """Each job's headline figures, given what is stored of it (version, headline); None for each figure where time, or the number of its
         runs, did not allow it."""
         until_s = self._clock() + LIST_BUDGET_S
-        return [self._headline(job, stored, until_s) for job, stored in jobs]
+        # Those of which nothing is known first: of the others it is only asked whether something came since.
+        order = sorted(range(len(jobs)), key=lambda place: jobs[place][1] is not None)
+        found = {place: self._headline(*jobs[place], until_s) for place in order}
+        return [found[place] for place in range(len(jobs))]
 
     def _headline(self, job: Job, stored: tuple[int, dict] | None, until_s: float) -> dict:
         in_time = self._clock() < until_s
@@ -167,4 +170,4 @@ class Analyses:
 
 
 def _window(job: Job) -> Window:
-    return Window(tuple(job.node_names), job.start_ns, LATEST_NS if job.end_ns is None else job.end_ns)
+    return Window(tuple(job.node_names), job.uid, job.start_ns, LATEST_NS if job.end_ns is None else job.end_ns)

@@ -205,17 +205,19 @@ def test_runs_of_nodes_are_found_by_node_and_time(open_store):
             store.close()
             store = open_store()
         for window, found in (
-            (Window(("cn1",), T0 + 20, T0 + 30), [("cn1", 1), ("cn1", 2), ("cn1", 3)]),
-            (Window(("cn1", "cn2", "cn3"), T0 + 0, T0 + 15), [("cn1", 1), ("cn1", 2), ("cn2", 1)]),
-            (Window(("cn3",), T0 + 0, T0 + 100), [("cn1", 1)]),
-            (Window((), T0 + 0, T0 + 100), [("cn1", 1)]),
+            (Window(("cn1",), 7, T0 + 20, T0 + 30), [("cn1", 1), ("cn1", 2), ("cn1", 3)]),
+            (Window(("cn1", "cn2", "cn3"), 7, T0 + 0, T0 + 15), [("cn1", 1), ("cn1", 2), ("cn2", 1)]),
+            (Window(("cn3",), 7, T0 + 0, T0 + 100), [("cn1", 1)]),
+            (Window((), 7, T0 + 0, T0 + 100), [("cn1", 1)]),
             (None, [("cn1", 1)]),
+            # A node from which the user's own records claim the job is one of its nodes.
+            (Window((), 1000, T0 + 0, T0 + 15), [("cn1", 1), ("cn1", 2)]),
         ):
             table = store.runs("local-1", columns, window)
             assert sorted(zip(table["node"].to_pylist(), table["seq"].to_pylist(), strict=True)) == found
             assert store.version("local-1", window) == len(found)
     store.append([of_node(6, 25, 26)])
-    assert store.version("local-1", Window(("cn1",), T0 + 20, T0 + 30)) == 4 and store.version("local-1") == 1
+    assert store.version("local-1", Window(("cn1",), 7, T0 + 20, T0 + 30)) == 4 and store.version("local-1") == 1
 
 
 def test_a_closed_store_says_so(open_store):
