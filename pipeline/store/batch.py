@@ -76,7 +76,8 @@ class Batch:
     """What one transaction is to write. `known` holds the marks before it, and is not changed.
 
     heard_ns: tells when anything of a node came last, 0 where nothing did.
-    After `add`: `marks` (new marks of the boots that it saw), `letters` (rows of dead_letters), `result`, and `table(kind)`.
+    After `add`: `marks` (new marks of the boots that it saw), `letters` (rows of dead_letters), `result`, `table(kind)`, and `ahead_ns` (the
+    earliest end of a record that was refused for ending ahead of the server's clock, None where none was).
     """
 
     def __init__(self, known: Known, now_ns: int, heard_ns: Callable[[str], int] = lambda node: 0) -> None:
@@ -88,6 +89,7 @@ class Batch:
         self._duplicates = self._jumped = self._filled = 0
         self.marks: dict[Key, Mark] = {}
         self.letters: list[dict] = []
+        self.ahead_ns: int | None = None
 
     @property
     def result(self) -> Appended:
@@ -130,11 +132,15 @@ class Batch:
             if last != boot.seq:
                 boot.seq, boot.last_row = last, last_row
             reason = None if is_usual else implausible(start_ns, end_ns, self._now_ns)
-            if self._comes(boot, event, row[:3], row) and not self._refused(boot, event, row[:3], reason):
-                keep(row)
-                boot.late += end_ns < late_ns
-                if boot.seq == row[2]:
-                    boot.last_row = row
+            if self._comes(boot, event, row[:3], row):
+                if self._refused(boot, event, row[:3], reason):
+                    if end_ns > latest_ns:
+                        self.ahead_ns = end_ns if self.ahead_ns is None else min(self.ahead_ns, end_ns)
+                else:
+                    keep(row)
+                    boot.late += end_ns < late_ns
+                    if boot.seq == row[2]:
+                        boot.last_row = row
             last, last_row = boot.seq, boot.last_row
         if last != boot.seq:
             boot.seq, boot.last_row = last, last_row

@@ -23,6 +23,7 @@ class Bulk:
         # DuckDB takes one chunk in much less time than many.
         self._runs = runs.combine_chunks()
         self.letters: list[dict] = []
+        self.ahead_ns: int | None = None  # no times are looked at
         self.marks: dict[Key, Mark] = {}
         numbers = self._runs.select(["node", "boot", "seq"]).group_by(["node", "boot"]).aggregate([("seq", "min"), ("seq", "max"), ("seq", "count")])
         of_boot: dict[int, tuple[int, int]] = {}

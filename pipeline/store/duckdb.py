@@ -4,6 +4,7 @@ Durable: DuckDB writes and syncs its log before a commit returns, and large batc
 One process owns the file; DuckDB's lock on it keeps others out.
 """
 
+import datetime
 import logging
 import threading
 import time
@@ -16,6 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from pipeline.schema import KINDS
+from pipeline.schema.times import AHEAD_NS
 from pipeline.store import Appended, Letters, Proof, StoreError, TooManyRuns, Window
 from pipeline.store.batch import Batch
 from pipeline.store.bulk import Bulk
@@ -49,6 +51,8 @@ RUNS_MAX = 4_000_000
 MERGE_ABOVE = 1_000_000
 # Boots that `status` tells of.
 HIGH_WATER_SHOWN_MAX = 1000
+# A step of the server's clock back by more than this stops it where records would be refused for it.
+CLOCK_BACK_NS_MAX = 24 * 3600 * 10**9
 # Boots that an audit looks at.
 BOOTS_MAX = 100_000
 
@@ -123,6 +127,8 @@ class DuckDBStore:
     def _append(self, make: Callable[[int], Batch | Bulk]) -> Appended:
         now_ns = time.time_ns()
         batch = make(now_ns)
+        if batch.ahead_ns is not None:
+            self._check_clock(now_ns, batch.ahead_ns)
         result = batch.result
         new = (result.runs, result.samples, result.jobs, result.duplicates, result.dead_letters)
         totals = self._totals | {name: self._totals[name] + n for name, n in zip(TOTALS, new, strict=False)}
@@ -146,6 +152,16 @@ class DuckDBStore:
             with self._facts:
                 self._appends += 1
         return result
+
+    def _check_clock(self, now_ns: int, ahead_ns: int) -> None:
+        """Raises StoreError where a record seems ahead (its end: `ahead_ns`) only since the server's own clock went back, as after a start with a
+        dead clock before NTP has set it: what is refused now would be lost. Smaller steps refuse nothing that came in time."""
+        newest_ns = self._marks.newest_ns()
+        if newest_ns - now_ns > CLOCK_BACK_NS_MAX and ahead_ns <= newest_ns + AHEAD_NS:
+            raise StoreError(
+                f"the server's clock went back: it shows {_utc(now_ns)}, and records came at {_utc(newest_ns)} before; nothing is taken, and agents "
+                f"keep what they have, until it is set: `timedatectl`. If the earlier time was the wrong one, move {self._path} away and start again"
+            )
 
     def _commit(self, batch: Batch | Bulk, totals: dict[str, int], excess: int) -> None:
         before = {key: self._marks.get(key) for key in batch.marks}
@@ -400,6 +416,10 @@ class DuckDBStore:
                 self._shut()
             except duckdb.Error as error:
                 raise StoreError(f"cannot close {self._path}: {error}; what was appended is safe in its log") from error
+
+
+def _utc(ns: int) -> str:
+    return datetime.datetime.fromtimestamp(ns // 10**9, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _size(path: Path) -> int:

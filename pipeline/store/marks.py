@@ -46,6 +46,10 @@ class Marks:
         """Marks that are here, the last moved first."""
         return [(key, self._kept[key]) for key in islice(reversed(self._kept), limit)]
 
+    def newest_ns(self) -> int:
+        """When anything came last, by the clock of then; 0 where nothing did."""
+        return max((mark.last_ns for mark in self._kept.values()), default=0)
+
     def last_append_ns(self, node: str) -> int:
         """When anything of a node came last; 0 where nothing is known."""
         return max((mark.last_ns for (name, _), mark in self._kept.items() if name == node), default=0)

@@ -266,6 +266,30 @@ def test_a_file_whose_boots_were_not_counted_is_brought_up(tmp_path):
     store.close()
 
 
+def test_a_server_whose_clock_went_back_refuses_nothing_for_good(tmp_path, monkeypatch):
+    """As when it starts with a dead clock, before NTP sets it."""
+    hour, true_ns = 3600 * 10**9, time.time_ns()
+    store = DuckDBStore(tmp_path / "r")
+
+    def append(off_ns: int, *events: dict) -> Appended:
+        monkeypatch.setattr(store_duckdb.time, "time_ns", lambda: true_ns + off_ns)
+        return store.append(list(events))
+
+    def now(seq: int, off_ns: int = 0) -> dict:
+        return run_event(seq, start=true_ns + off_ns, end=true_ns + off_ns)
+
+    append(0, now(1))
+    assert append(-hour, now(2)) == append(-23 * hour, now(3)) == Appended(runs=1), "a step back that costs nothing"
+    for _ in range(2):
+        with pytest.raises(StoreError, match="server's clock went back: it shows .* UTC, and records came at .* UTC before; nothing is taken"):
+            append(-20 * 365 * 24 * hour, now(4), now(5))
+    assert append(0, now(4), now(5)) == Appended(runs=2)
+    # A clock that was ahead and is right again stops nothing, and a record that no clock of the server would take is refused as ever.
+    assert append(1000 * hour, now(6)) == Appended(runs=1)
+    assert append(0, now(7), now(8, 9999 * hour)) == Appended(runs=1, dead_letters=1)
+    store.close()
+
+
 def test_marks_beyond_memory_are_still_known(tmp_path, monkeypatch):
     """Every restart of a node brings a boot: what the server holds and tells is bounded, what it knows is not."""
     monkeypatch.setattr(store_marks, "MARKS_KEPT", 5)
