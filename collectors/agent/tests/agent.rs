@@ -503,6 +503,15 @@ fn flags_settings_and_exit_codes() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(text(&output).contains(told), "{}", text(&output));
     }
+    // A zone that cannot be read matters to logs alone, and does not keep the agent from starting.
+    let mut without_zone = Command::new(env!("CARGO_BIN_EXE_bellrock-agent"));
+    without_zone.env("TZ", "Mars/Olympus").arg("--check");
+    let output = without_zone.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(!text(&output).contains("UTC"), "{}", text(&output));
+    let output = without_zone.args(["--lwfs-log", "/a"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("UTC"), "{}", text(&output));
     let config = dir.join("agent.toml");
     fs::write(&config, "spool_max_byte = 1\n").unwrap();
     let output = run(&["--config", config.to_str().unwrap(), "--check"]);

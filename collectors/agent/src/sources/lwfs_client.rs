@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::counters::Counters;
 use crate::ship::batch::Batch;
 use crate::sys;
+use jiff::tz::TimeZone;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,8 +53,17 @@ pub fn check(logs: &[PathBuf], time_zone: &str) -> Result<(), String> {
             "lwfs_client_logs: expected at most {LOGS_MAX} absolute paths, each once; see agent.sample.toml"
         ));
     }
-    local_time::zone(time_zone).map_err(|e| format!("lwfs_client_time_zone: {e}"))?;
-    Ok(())
+    zone(logs, time_zone)
+        .map(drop)
+        .map_err(|e| format!("lwfs_client_time_zone: {e}"))
+}
+
+/// The logs' zone. Without logs it is not looked for: a node may have none.
+fn zone(logs: &[PathBuf], name: &str) -> Result<TimeZone, String> {
+    match logs {
+        [] => Ok(TimeZone::UTC),
+        _ => local_time::zone(name),
+    }
 }
 
 pub struct LwfsClient {
@@ -99,8 +109,8 @@ impl LwfsClient {
         let share = config.spool_max_bytes / SPOOL_PART / TABLES / count;
         let settings = log::Settings {
             owner,
-            zone: local_time::zone(&config.lwfs_client_time_zone)
-                .unwrap_or(jiff::tz::TimeZone::UTC),
+            zone: zone(&config.lwfs_client_logs, &config.lwfs_client_time_zone)
+                .unwrap_or(TimeZone::UTC),
             window: Duration::from_secs(config.lwfs_client_window_s),
             table_bytes_max: TABLE_BYTES_MAX.min(share) as usize,
         };

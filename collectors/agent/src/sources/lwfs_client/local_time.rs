@@ -1,6 +1,7 @@
 //! From a log's local time to UTC.
 
 use super::line::Stamp;
+use crate::warn;
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 
@@ -9,13 +10,18 @@ const STEP_BACK_MAX_S: i64 = 60;
 /// Years whose instants are ns in an i64, after the epoch in every zone.
 const YEARS: std::ops::RangeInclusive<i16> = 1971..=2261;
 
-/// The zone of a name such as `Asia/Shanghai`; "" is the node's own.
+/// The zone of a name such as `Asia/Shanghai`; "" is the node's own, or UTC where the node has none that can be read.
 pub fn zone(name: &str) -> Result<TimeZone, String> {
-    let zone = match name {
-        "" => TimeZone::try_system(),
-        name => TimeZone::get(name),
-    };
-    zone.map_err(|e| {
+    if name.is_empty() {
+        return Ok(TimeZone::try_system().unwrap_or_else(|e| {
+            warn!(
+                "time zone",
+                "the node's own: {e}; UTC is taken; set lwfs_client_time_zone if logs have another"
+            );
+            TimeZone::UTC
+        }));
+    }
+    TimeZone::get(name).map_err(|e| {
         format!(
             "{name:?}: {e}; give a name of the tz database, such as \"Asia/Shanghai\" or \"UTC\""
         )
