@@ -79,22 +79,42 @@ impl Site {
                 return false;
             }
             commits -= 1;
-            let window = batch.finish().unwrap();
-            let mut cursors = Vec::new();
-            // A segment of the spool begins now and then.
-            let all = self.spool.len() % 4 == 0;
-            if all {
-                self.spool.clear();
-            }
-            self.source.cursors(all, &mut cursors);
-            self.spool.push(cursors);
-            if window.events > 0 {
-                self.events.extend(open_window(window.payload));
-            }
-            self.source.committed();
+            self.commit(batch);
             if progress == Progress::Done {
                 return true;
             }
+        }
+    }
+
+    fn commit(&mut self, mut batch: Batch) {
+        let window = batch.finish().unwrap();
+        let mut cursors = Vec::new();
+        // A segment of the spool begins now and then.
+        let all = self.spool.len() % 4 == 0;
+        if all {
+            self.spool.clear();
+        }
+        self.source.cursors(all, &mut cursors);
+        self.spool.push(cursors);
+        if window.events > 0 {
+            self.events.extend(open_window(window.payload));
+        }
+        self.source.committed();
+    }
+
+    /// A pass that stands still after each batch, which is committed, while `meanwhile` happens.
+    pub fn pass_with(&mut self, last: bool, mut meanwhile: impl FnMut(&Site)) {
+        self.source.looked = None;
+        let mut pass = Pass::new(now(), last);
+        self.source.begin(&mut pass);
+        loop {
+            let mut batch = Batch::new("n1", 1, 1, 1, RAW_BYTES_MAX);
+            let progress = self.source.read(&mut pass, &mut batch);
+            self.commit(batch);
+            if progress == Progress::Done {
+                return;
+            }
+            meanwhile(self);
         }
     }
 
@@ -480,4 +500,31 @@ fn cursors_cut_or_changed_do_no_harm() {
     let mut cursors = Vec::new();
     site.source.cursors(true, &mut cursors);
     assert!(cursors.len() < (1 << 20) / 16, "{}", cursors.len());
+}
+
+#[test]
+fn runs_closed_without_a_line_are_not_open_in_the_spool() {
+    let mut site = Site::new("closed");
+    let log = "[2018-09-10 14:00:00] T WRITE (0x1, size=10, offset=0)\n\
+        [2018-09-10 14:00:00] T WRITE (0x2, size=10, offset=0)\n";
+    site.append(log);
+    site.look();
+    // Nothing waits for its reply in a log that was left.
+    site.rotate();
+    site.append("garbage\n");
+    site.look();
+    assert_eq!(site.events.len(), 0);
+    // Another source has filled the batch.
+    let mut pass = Pass::new(now(), true);
+    site.source.begin(&mut pass);
+    let mut batch = Batch::new("n1", 1, 1, 1, RAW_BYTES_MAX);
+    assert!(batch.push("run", |_| {}));
+    assert_eq!(site.source.read(&mut pass, &mut batch), Progress::More);
+    site.commit(Batch::new("n1", 1, 1, 1, RAW_BYTES_MAX));
+    let mut batch = Batch::new("n1", 1, 1, 9, RAW_BYTES_MAX);
+    assert_eq!(site.source.read(&mut pass, &mut batch), Progress::Done);
+    site.commit(batch);
+    site.restart();
+    site.end();
+    site.expect(log.as_bytes());
 }

@@ -232,7 +232,11 @@ impl Log {
 
     pub fn write_cursor(&self, all: bool, out: &mut Vec<u8>) {
         let is_blank = self.tail.place.inode == 0;
-        if self.has_changed || all && !is_blank {
+        // Runs that were closed without a line, too: the spool must know that they are not open any more.
+        let trace = &self.trace;
+        let has_changed =
+            self.has_changed || trace.handles.has_changed() || trace.runs.table.has_changed();
+        if has_changed || all && !is_blank {
             let path = self.path().as_os_str().as_bytes();
             cursor::write(out, path, &self.place(), &self.trace, all);
         }
