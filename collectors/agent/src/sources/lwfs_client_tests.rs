@@ -528,3 +528,14 @@ fn runs_closed_without_a_line_are_not_open_in_the_spool() {
     site.end();
     site.expect(log.as_bytes());
 }
+
+#[test]
+fn windows_end_in_a_log_without_data_too() {
+    let mut site = Site::new("meta");
+    for (second, what) in [(0, "MKDIR /a"), (20, "STAT /a"), (40, "STAT /b")] {
+        site.append(format!("[2018-09-10 14:00:{second:02}] T {what}\n"));
+    }
+    site.look();
+    let ops: Vec<_> = site.events.iter().map(|e| &e["op"]).collect();
+    assert_eq!(ops, ["mkdir"]);
+}

@@ -200,7 +200,6 @@ impl Trace {
                     o.file = file.map_or(0, |f| f.id);
                     self.runs.record(stream, &o, data.count, file);
                 }
-                self.runs.advance(w.time_ns);
             }
             Effect::Meta {
                 op,
@@ -226,6 +225,7 @@ impl Trace {
                 self.runs.record(stream, &o, 1, file);
             }
         }
+        self.runs.advance(w.time_ns);
     }
 
     /// What a handle stood for ends, and so do its runs.
