@@ -136,7 +136,18 @@ impl Log {
             if *budget == 0 {
                 return Flow::Spent;
             }
-            match self.tail.read(self.lines.end(), self.lines.room()) {
+            let read_to = self.lines.end();
+            let read = self.tail.read(read_to, self.lines.room());
+            // Begun anew since the last look, or just now: what was read is not what follows.
+            if !self.tail.is_intact(read_to) {
+                let found = self.tail.find_from(read_to);
+                self.came_to(found);
+                if found == Look::Nothing {
+                    break;
+                }
+                continue;
+            }
+            match read {
                 Ok(0) => match self.tail.follow(last) {
                     Look::Nothing => break,
                     other => self.came_to(other),

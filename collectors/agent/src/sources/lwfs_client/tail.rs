@@ -92,19 +92,34 @@ impl Tail {
             return self.find();
         };
         let seen = file.metadata().ok();
-        let same = |m: &Metadata| m.len() >= read_to && has_print(file, &self.place);
-        match seen.filter(same) {
+        match seen.filter(|m| self.goes_on(file, m, read_to)) {
             Some(seen) => {
                 self.has_grown = seen.len() > read_to;
                 self.see(&seen);
                 Look::Same
             }
-            None => {
-                self.place.offset = read_to;
-                self.file = None;
-                self.find()
-            }
+            None => self.find_from(read_to),
         }
+    }
+
+    /// Whether the open file is still what was read as far as `read_to`, not begun anew.
+    pub fn is_intact(&self, read_to: u64) -> bool {
+        let goes_on = |file: &File| {
+            let seen = file.metadata();
+            seen.is_ok_and(|m| self.goes_on(file, &m, read_to))
+        };
+        self.file.as_ref().is_none_or(goes_on)
+    }
+
+    fn goes_on(&self, file: &File, seen: &Metadata, read_to: u64) -> bool {
+        seen.len() >= read_to && has_print(file, &self.place)
+    }
+
+    /// Leaves the open file, and looks for what was read as far as `read_to`.
+    pub fn find_from(&mut self, read_to: u64) -> Look {
+        self.place.offset = read_to;
+        self.file = None;
+        self.find()
     }
 
     /// Reads at `at`, as far as the last look saw. 0: there is no more.

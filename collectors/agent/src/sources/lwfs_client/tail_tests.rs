@@ -206,3 +206,31 @@ fn a_log_may_come_later_and_what_is_none_is_refused() {
     site.end();
     assert_eq!(site.operations().len(), 2);
 }
+
+/// It may happen at any time, also while a full batch is committed.
+#[test]
+fn a_log_that_is_truncated_while_it_is_read_loses_nothing_that_is_in_the_copy() {
+    let (mut site, mut parts, mut all) = (Site::new("midway"), Parts::new(), Vec::new());
+    // More than is read at once.
+    while all.len() < 600_000 {
+        site.append(parts.next(&mut all));
+    }
+    let mut is_copied = false;
+    site.pass_with(false, |site| {
+        if !std::mem::replace(&mut is_copied, true) {
+            fs::copy(site.log(), site.dir.join("log.1")).unwrap();
+            let size = all.len();
+            fs::File::create(site.log()).unwrap();
+            let mut fresh = Vec::new();
+            while fresh.len() <= size {
+                parts.next(&mut fresh);
+            }
+            site.append(&fresh);
+            all.extend(fresh);
+        }
+    });
+    site.look();
+    site.end();
+    site.expect(&all);
+    assert_eq!(site.counters.lost_log_bytes.get(), 0);
+}
