@@ -539,3 +539,23 @@ fn windows_end_in_a_log_without_data_too() {
     let ops: Vec<_> = site.events.iter().map(|e| &e["op"]).collect();
     assert_eq!(ops, ["mkdir"]);
 }
+
+#[test]
+fn open_runs_that_a_smaller_spool_has_no_room_for_are_shipped() {
+    let mut site = Site::new("smaller");
+    let mut log: String = (0..300)
+        .map(|i| format!("[2018-09-10 14:00:00] T WRITE ({i:#x}, size=10, offset=0)\n"))
+        .collect();
+    // They wait no longer, and are open.
+    log += "[2018-09-10 14:00:11] T STAT /a\n";
+    site.append(&log);
+    site.look();
+    assert!(site.events.is_empty());
+    site.config.spool_max_bytes = 1 << 20;
+    site.restart();
+    site.look();
+    assert!(site.events.len() > 200);
+    site.restart();
+    site.end();
+    site.expect(log.as_bytes());
+}

@@ -109,6 +109,8 @@ impl Log {
             self.tail.tell_missing(looked == Look::Nothing);
             self.came_to(looked);
         }
+        // What was restored may be more than the bound is now.
+        self.trace.runs.fit();
         let flow = self.read_all(budget, flush, last, counters, batch);
         self.trace.tally.tell(counters);
         counters

@@ -129,6 +129,11 @@ impl OpenRuns {
         if let Some(before) = self.table.insert(stream, OpenRun { run, file }) {
             self.closed.push_back((stream, before));
         }
+        self.fit();
+    }
+
+    /// Closes what is beyond the bound.
+    pub fn fit(&mut self) {
         while self.table.is_over() {
             self.closed.extend(self.table.pop_oldest());
         }

@@ -12,6 +12,9 @@ const NONE: u32 = u32::MAX;
 /// What an entry takes beside what it points to, bytes: more than it does in memory or in the spool.
 const ENTRY_BYTES: usize = 256;
 
+/// No table has more places, however large its bound.
+const PLACES_MAX: usize = super::TABLE_BYTES_MAX as usize / ENTRY_BYTES + 1;
+
 pub trait Weigh {
     /// Bytes that it points to.
     fn weigh(&self) -> usize;
@@ -211,9 +214,10 @@ impl<K: Hash + Eq + Copy, V: Weigh> Table<K, V> {
         !self.changed.is_empty()
     }
 
-    /// Makes a place hold what the spool says. False: there can be no such place.
+    /// Makes a place hold what the spool says; the table may then be over, since its bound may have been larger. False: no table
+    /// has such a place.
     pub fn restore(&mut self, at: u32, content: Option<(K, V)>) -> bool {
-        if at as usize > self.bytes_max / ENTRY_BYTES + 1 {
+        if at as usize > PLACES_MAX {
             return false;
         }
         while self.places.len() <= at as usize {
