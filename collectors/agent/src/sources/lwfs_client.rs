@@ -182,6 +182,10 @@ impl Source for LwfsClient {
                 Flow::Spent => {
                     pass.more = true;
                     self.is_unfinished = true;
+                    if turn.flush {
+                        // The log names no users: any job's operations may be in what is left.
+                        pass.unfinished.extend(&pass.settle);
+                    }
                 }
                 Flow::Done => {}
             }

@@ -559,3 +559,19 @@ fn open_runs_that_a_smaller_spool_has_no_room_for_are_shipped() {
     site.end();
     site.expect(log.as_bytes());
 }
+
+#[test]
+fn a_job_event_waits_for_a_log_that_one_turn_does_not_read() {
+    let mut site = Site::new("turn");
+    fs::File::create(site.log())
+        .and_then(|log| log.set_len(TURN_BYTES + (8 << 20)))
+        .unwrap();
+    for unfinished in [vec![7], vec![]] {
+        let mut pass = Pass::new(now(), false);
+        pass.settle.insert(7);
+        site.source.begin(&mut pass);
+        let mut batch = Batch::new("n1", 1, 1, 9, RAW_BYTES_MAX);
+        assert_eq!(site.source.read(&mut pass, &mut batch), Progress::Done);
+        assert!(pass.unfinished.into_iter().eq(unfinished));
+    }
+}
