@@ -575,3 +575,23 @@ fn a_job_event_waits_for_a_log_that_one_turn_does_not_read() {
         assert!(pass.unfinished.into_iter().eq(unfinished));
     }
 }
+
+#[test]
+fn a_reply_is_for_one_request_alone() {
+    let mut site = Site::new("replies");
+    let at = "[2018-09-10 14:00:00] T [f.c:1:fuse_readv] lwfs-fuse:";
+    // Of several operations no reply says which one moved less.
+    site.append(format!("{at} 1: READ 0x1 size=10 offset=20 count=3\n"));
+    site.append(format!("{at} 1: READ => 4/30,0/0\n"));
+    // Answered, and its number used anew by a request that is not in the log.
+    site.append(format!("{at} 2: READ (0x2, size=10, offset=0)\n"));
+    site.append(format!("{at} 2: READ => 10/10,0/0\n"));
+    site.append(format!("{at} 2: READ => -1 (No such file or directory)\n"));
+    site.end();
+    let bytes = |e: &Value| (e["bytes"].as_i64().unwrap(), e["errno"].as_i64().unwrap());
+    let mut all: Vec<_> = site.events.iter().map(bytes).collect();
+    all.sort();
+    assert_eq!(all, [(10, 0), (30, 0)]);
+    assert_eq!(site.counters.bad_lines.get(), 1);
+    assert_eq!(site.counters.late_replies.get(), 1);
+}

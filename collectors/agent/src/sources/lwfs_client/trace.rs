@@ -107,7 +107,7 @@ impl Trace {
     fn take(&mut self, at: u64, line: Line, time_ns: u64) {
         let (size, effect) = match line.what {
             What::Data(data) => (data.size, Effect::Data(data)),
-            What::Done => return,
+            What::Done => return self.answered(line.id),
             What::Other => {
                 self.tally.other_operations += 1;
                 return;
@@ -152,24 +152,40 @@ impl Trace {
         oldest.is_some_and(|w| w.time_ns.saturating_add(self.wait_ns) < now_ns)
     }
 
+    /// The request that a reply of this number is for: the newest, as numbers begin anew when the file system is mounted again.
+    #[inline]
+    fn asked(&mut self, id: u64) -> Option<&mut Waiting> {
+        if id == 0 {
+            return None;
+        }
+        self.waiting.iter_mut().rev().find(|w| w.id == id)
+    }
+
+    /// A request did what was asked: no later reply of its number is its own.
+    #[inline]
+    fn answered(&mut self, id: u64) {
+        if let Some(asked) = self.asked(id) {
+            asked.id = 0;
+        }
+    }
+
     /// A request did not do what was asked.
     #[cold]
     fn reply(&mut self, id: u64, outcome: Outcome) {
-        // The newest of that number: numbers begin anew when the file system is mounted again.
-        let asked = self
-            .waiting
-            .iter_mut()
-            .rev()
-            .find(|w| w.id == id && id != 0);
-        let Some(asked) = asked else {
+        let Some(asked) = self.asked(id) else {
             self.tally.late_replies += 1;
             return;
         };
+        let is_one = matches!(&asked.effect, Effect::Data(data) if data.count == 1);
         match outcome {
             Outcome::Failed(errno) => (asked.size, asked.errno) = (0, errno),
-            Outcome::Bytes(bytes) if bytes <= asked.size => asked.size = bytes,
-            Outcome::Bytes(_) => self.tally.bad_lines += 1,
+            Outcome::Bytes(bytes) if is_one && bytes <= asked.size => asked.size = bytes,
+            Outcome::Bytes(_) => {
+                self.tally.bad_lines += 1;
+                return;
+            }
         }
+        asked.id = 0;
     }
 
     /// Where the log must be read again from, if no more than this is kept. `None`: nothing waits.
