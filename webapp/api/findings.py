@@ -51,6 +51,8 @@ def report(
         found = _of_boot(key, mark, gaps, told.get(key, {}), states[key], now_ns)
         findings += found
         boots.append((not found, _boot_json(key, mark, gaps, told.get(key, {}), states[key])))
+    # What a mark counts bears no time.
+    findings += [] if since_ns else _of_dropped_letters(marks, letters)
     findings += _at_once(marks) + _of_letters(letters) + ([] if proof is None else _of_proof(proof))
     # Sorting keeps the order of what is alike.
     findings.sort(key=lambda finding: finding["severity"] != "missing")
@@ -94,6 +96,9 @@ def _of_boot(key: Key, mark: Mark, gaps: list[Gap], told: Mapping[str, float], s
     if state == "silent":
         text = f"the agent has been silent for {_span((now_ns - mark.last_ns) / _SECOND)}, and did not say that it ends"
         found.append(_finding("silent", key, text, "look there with `systemctl status bellrock-agent`; what it has seen waits in its spool"))
+    if state == "replaced" and not mark.ended:
+        text = "a newer boot took its place, and it did not say that it ends: whether all that its spool held came is not known"
+        found.append(_note("replaced", key, text, "it ends so where a machine crashes; if its spool is left somewhere, run an agent on it"))
     offset_s = (mark.clock_offset_ns or 0) / _SECOND
     if abs(offset_s) > CLOCK_OFFSET_S_MAX and state in ("heard", "silent"):
         way = "ahead of the server's" if offset_s > 0 else "behind the server's, or its records come that late"
@@ -128,13 +133,35 @@ def _of_letters(letters: Sequence[Letters]) -> list[dict]:
     for line in letters:
         key = None if line.node is None or line.boot is None else (line.node, line.boot)
         if line.cause == CONFLICT:
-            text = f"{_count(line.count, 'record')} came with a number that another record had before: two agents have the same boot id"
-            hint = "a machine was cloned while its agent ran: stop one of the two agents, empty its spool directory, and start it again"
-            found.append(_finding("conflict", key, text, hint))
+            found.append(_conflict(key, line.count))
         else:
             text = f"{_count(line.count, 'record')} became dead letters: {line.reason}"
             found.append(_finding("dead_letters", key, text, "`bellrock audit --json` shows the newest as it came"))
     return found
+
+
+def _of_dropped_letters(marks: Sequence[tuple[Key, Mark]], letters: Sequence[Letters]) -> list[dict]:
+    """What the marks count beyond the letters, of which only the newest are kept and listed."""
+    listed: dict[tuple[Key, bool], int] = {}
+    for line in letters:
+        if line.node is not None and line.boot is not None:
+            which = ((line.node, line.boot), line.cause == CONFLICT)
+            listed[which] = listed.get(which, 0) + line.count
+    found = []
+    for key, mark in marks:
+        conflicts, others = mark.conflicts - listed.get((key, True), 0), mark.letters - listed.get((key, False), 0)
+        if conflicts > 0:
+            found.append(_conflict(key, conflicts))
+        if others > 0:
+            text = f"{_count(others, 'record')} became dead letters that are not kept any more, or not listed"
+            found.append(_finding("dead_letters", key, text, "what comes of the same cause is still listed; `bellrock audit --node` lists one node's"))
+    return found
+
+
+def _conflict(key: Key | None, count: int) -> dict:
+    text = f"{_count(count, 'record')} came with a number that another record had before: two agents have the same boot id"
+    hint = "a machine was cloned while its agent ran: stop one of the two agents, empty its spool directory, and start it again"
+    return _finding("conflict", key, text, hint)
 
 
 def _of_proof(proof: Proof) -> list[dict]:

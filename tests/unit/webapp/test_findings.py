@@ -1,5 +1,7 @@
 """What an audit's report says of what the store and the agents tell."""
 
+from dataclasses import replace
+
 import pytest
 
 from pipeline.store import Letters, Proof
@@ -65,13 +67,16 @@ def test_silence_counts_only_of_a_nodes_newest_boot_that_did_not_end():
     assert kinds(found) == ["silent"] and "6.7 minutes" in found["findings"][0]["text"]
     assert kinds(audit((KEY, quiet), silent_s=401)) == []
     assert kinds(audit((KEY, mark(last_ns=NOW - 400 * S, ended=True)))) == []
-    replaced = audit((KEY, mark()), (("n1", 1), mark(last_ns=NOW - 400 * S, first_ns=NOW - 500 * S)))
+    before = mark(last_ns=NOW - 400 * S, first_ns=NOW - 500 * S, ended=True)
+    replaced = audit((KEY, mark()), (("n1", 1), before))
     assert (kinds(replaced), [boot["state"] for boot in replaced["boots"]]) == ([], ["heard", "replaced"])
+    crashed = audit((KEY, mark()), (("n1", 1), replace(before, ended=False)))
+    assert (kinds(crashed), crashed["clean"], crashed["findings"][0]["boot"]) == (["replaced"], True, "0000000000000001"), "what its spool held is not known"
 
 
 def test_two_agents_of_one_name_show_by_their_boots_coming_in_turn():
-    one = (KEY, mark(first_ns=NOW - 100 * S, last_ns=NOW - 1 * S))
-    other = (("n1", 0xB), mark(first_ns=NOW - 50 * S, last_ns=NOW - 2 * S))
+    one = (KEY, mark(first_ns=NOW - 100 * S, last_ns=NOW - 1 * S, ended=True))
+    other = (("n1", 0xB), mark(first_ns=NOW - 50 * S, last_ns=NOW - 2 * S, ended=True))
     found = audit(one, other)
     assert kinds(found) == ["two_agents"] and "000000000000000a and 000000000000000b" in found["findings"][0]["text"]
     after = (("n1", 0xB), mark(first_ns=NOW - 1 * S, last_ns=NOW))
@@ -90,6 +95,17 @@ def test_dead_letters_are_missing_by_reason():
     assert [finding["node"] for finding in found["findings"]] == ["n1", None] and not found["clean"]
     assert found["findings"][0]["text"].startswith("3 records became dead letters: times: it starts")
     assert found["dead_letters"][1]["boot"] is None
+
+
+def test_dead_letters_that_are_not_kept_any_more_are_missing_all_the_same():
+    kept = [Letters("n1", 0xA, "id", 1, NOW, NOW, 9, "id: another", "{}"), Letters("n1", 0xA, "times", 3, NOW, NOW, 9, "times: long", "{}")]
+    some = (KEY, mark(letters=5, conflicts=4))
+    found = audit(some, letters=kept)
+    assert sorted(f["text"].split(" record")[0] for f in found["findings"]) == ["1", "2", "3", "3"] and len(kinds(found)) == 4
+    bare = audit(some)
+    assert (kinds(bare), bare["clean"]) == (["conflict", "dead_letters"], False)
+    assert kinds(audit(some, since_ns=1)) == [], "when they came is not known"
+    assert kinds(audit((KEY, mark(letters=3, conflicts=1)), letters=kept)) == ["conflict", "dead_letters"]
 
 
 def test_rows_that_are_not_there_or_are_there_twice_are_found():
