@@ -53,9 +53,10 @@ class _Boot:
         fingerprint = known.fingerprint
         if self.seq != known.seq:
             fingerprint = 0 if self.last_row is None else _fingerprint(self.last_row)
+            ended = False  # something came after the sample that said so
         if self.sample is not None:
             clock_offset_ns = self.sample[_SAMPLE_END] - now_ns
-            ended = any(name == ENDED and value > 0 for name, value in self.sample[_SAMPLE_VALUES])
+            ended = self.sample[2] == self.seq and any(name == ENDED and value > 0 for name, value in self.sample[_SAMPLE_VALUES])
         return Mark(
             seq=self.seq,
             gaps=self.gaps,

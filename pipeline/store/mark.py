@@ -33,7 +33,7 @@ class Mark:
     seq - missing - jobs - letters is the number of its rows. Besides: `duplicates` that were dropped, `conflicts` (the number `seq` came again
     with another record), `late` (records that ended more than a day before they came). first_ns, last_ns: when `seq` rose first and last.
     fingerprint: of the record `seq`, 0 where not known. clock_offset_ns: end of the agent's newest sample less the store's clock when it came;
-    None before the first. ended: that sample was the agent's last word before it ended as asked.
+    None before the first. ended: that sample is the record `seq`, and was the agent's last word before it ended as asked.
     """
 
     seq: int

@@ -137,9 +137,13 @@ def test_late_records_and_those_of_a_clock_that_is_hours_off_are_kept_and_told()
 
 
 def test_an_agents_last_sample_says_whether_it_ended():
-    batch = batch_of([sample_event(1, values={"ended": 1}), sample_event(2, component="ost", values={}), sample_event(1, boot="2", end=NOW - 7)])
-    assert [(m.ended, m.clock_offset_ns) for m in batch.marks.values()] == [(True, T0 + 2 * 10**9 - NOW), (False, -7)]
+    batch = batch_of([sample_event(1, component="ost", values={}), sample_event(2, values={"ended": 1}), sample_event(1, boot="2", end=NOW - 7)])
+    assert [(m.ended, m.clock_offset_ns) for m in batch.marks.values()] == [(True, T0 + 3 * 10**9 - NOW), (False, -7)]
     assert batch_of([sample_event(3)], batch.marks).marks[KEY].ended is False
+    ended = {KEY: Mark(5, ended=True)}
+    assert batch_of([run_event(6)], ended).marks[KEY].ended is False, "something came after its last word"
+    assert batch_of([sample_event(6, values={"ended": 1}), run_event(7)], ended).marks[KEY].ended is False
+    assert batch_of([run_event(5), sample_event(6, values={"ended": 1})], ended).marks[KEY].ended is True
     gap = {KEY: Mark(5, (Gap(2, 2, 1, 0, 0),), ended=True, clock_offset_ns=1)}
     assert batch_of([sample_event(2)], gap).marks[KEY].ended is True
 
