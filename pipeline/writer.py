@@ -12,7 +12,7 @@ import orjson
 
 from pipeline import schema
 from pipeline.lumberjack import Window
-from pipeline.store import Store, StoreError, Undecodable
+from pipeline.store import Appended, Store, StoreError, Undecodable
 from pipeline.tls import Peer
 
 log = logging.getLogger(__name__)
@@ -125,15 +125,22 @@ class Writer:
             else:
                 self._counts["node_mismatches"] += 1
         events = [event for of_job in decoded.values() for event in of_job]
-        if not events or not self._append(events):
+        appended = self._append(events) if events else None
+        if appended is None:
             return set()
         self._counts["windows"] += len(decoded)
         self._counts["events"] += len(events)
         self._last_commit_ns = time.time_ns()
-        return {job for job, of_job in decoded.items() if self._pass_on(of_job)}
+        stored: set[Job] = set()
+        at = 0
+        for job, of_job in decoded.items():
+            if self._pass_on([event for place, event in enumerate(of_job, at) if place not in appended.refused]):
+                stored.add(job)
+            at += len(of_job)
+        return stored
 
-    def _append(self, events: list[dict]) -> bool:
-        """Appends, trying again while the store fails. False when `stop` will not wait any longer."""
+    def _append(self, events: list[Any]) -> Appended | None:
+        """Appends, trying again while the store fails. None when `stop` will not wait any longer."""
         wait_s = self._retry_first_s
         while True:
             try:
@@ -143,7 +150,7 @@ class Writer:
                 self._counts["store_errors"] += 1
                 log.error("ingest: %d events wait, next try in %.1f s: %s", len(events), wait_s, error)
                 if self._give_up.wait(wait_s):
-                    return False
+                    return None
                 wait_s = min(wait_s * 2, RETRY_LAST_S)
                 continue
             if self._error is not None:
@@ -153,9 +160,11 @@ class Writer:
                 log.warning("ingest: %d records were refused; `bellrock audit` tells why", appended.dead_letters)
             if appended.missing:
                 log.warning("ingest: %d records are missing: their agents jumped over their numbers; `bellrock audit` tells which", appended.missing)
-            return True
+            return appended
 
-    def _pass_on(self, events: list[dict]) -> bool:
+    def _pass_on(self, events: list[Any]) -> bool:
+        """Hands on the job events of a window, of which what was refused now is left out. One that came before is handed on again: perhaps it
+        was not taken then."""
         for event in events:
             if type(event) is dict and event.get("kind") == "job" and _well_formed(event):
                 try:
@@ -190,5 +199,5 @@ def _well_formed(event: dict) -> bool:
     try:
         schema.check(event, time.time_ns())
     except schema.RecordError:
-        return False  # it is a dead letter by now
+        return False  # it became a dead letter when it came first
     return True

@@ -1,7 +1,7 @@
 """Where records live: what every store can do. The implementation at hand is `pipeline.store.duckdb.DuckDBStore`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ class Undecodable:
 @dataclass(frozen=True)
 class Appended:
     """What became of a batch: `runs + samples + jobs + duplicates + dead_letters` is its length. `missing` counts sequence numbers that
-    it jumped over, `filled` those that had been jumped over and came now."""
+    it jumped over, `filled` those that had been jumped over and came now. `refused`: the places in the batch of what became dead letters."""
 
     runs: int = 0
     samples: int = 0
@@ -41,6 +41,7 @@ class Appended:
     dead_letters: int = 0
     missing: int = 0
     filled: int = 0
+    refused: frozenset[int] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,8 @@ class Batch:
         self._rows: dict[str, list[tuple]] = {name: [] for name in KINDS}
         self._boots: dict[Key, _Boot] = {}
         self._duplicates = self._jumped = self._filled = 0
+        self._place = 0  # in the batch, of an event that is not simply the next
+        self._refused_places: list[int] = []
         self.marks: dict[Key, Mark] = {}
         self.letters: list[dict] = []
         self.ahead_ns: int | None = None
@@ -96,7 +98,14 @@ class Batch:
     def result(self) -> Appended:
         rows = self._rows
         return Appended(
-            len(rows["run"]), len(rows["sample"]), len(rows["job"]), self._duplicates, len(self.letters), self._jumped, self._filled
+            len(rows["run"]),
+            len(rows["sample"]),
+            len(rows["job"]),
+            self._duplicates,
+            len(self.letters),
+            self._jumped,
+            self._filled,
+            frozenset(self._refused_places),
         )
 
     def add(self, events: list[dict]) -> None:
@@ -106,13 +115,14 @@ class Batch:
         # Neighbours mostly come from one boot, each with the number after the last: all that takes is in local variables.
         node = number = None
         boot, last, last_row = _Boot(NOTHING), 0, None
-        for event in events:
+        for place, event in enumerate(events):
             try:
                 row_of, keep, start_at, end_at = rows_of[event["kind"]]
                 row = row_of(event)
             except (RecordError, KeyError, TypeError, RecursionError):
                 if last != boot.seq:
                     boot.seq, boot.last_row = last, last_row
+                self._place = place
                 self._bad(event)
                 last = boot.seq
                 continue
@@ -132,6 +142,7 @@ class Batch:
                 continue
             if last != boot.seq:
                 boot.seq, boot.last_row = last, last_row
+            self._place = place
             reason = None if is_usual else implausible(start_ns, end_ns, self._now_ns)
             if self._comes(boot, event, row[:3], row):
                 if self._refused(boot, event, row[:3], reason):
@@ -242,6 +253,7 @@ class Batch:
         node, boot, seq = who or (None, None, None)
         letter = {"received_ns": self._now_ns, "node": node, "boot": boot, "seq": seq, "reason": reason, "raw": _raw(event)}
         self.letters.append(letter)
+        self._refused_places.append(self._place)
 
     def _sum_up(self) -> None:
         for row in self._rows["job"]:

@@ -225,6 +225,14 @@ def test_job_events_are_passed_on_again_when_sent_again_but_never_bad_ones(start
     assert [(e["seq"], e["event"]) for e in job_events] == [(1, "start"), (3, "end")] * 2
 
 
+def test_job_events_that_the_store_refuses_change_no_job(start, job_events):
+    ingest = start()
+    other = job_event(2, job="local-1", event="end", exit_code=1)
+    deliver_all(ingest.port, [run_event(1), job_event(2), other, job_event(2**40), job_event(3), job_event(3)], 6)
+    deliver_all(ingest.port, [run_event(4), job_event(4), job_event(2**41)], 1)
+    assert [(e["seq"], e["event"]) for e in job_events] == [(2, "start"), (3, "start"), (3, "start")]
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (3, 0, 2, 1), (1, 3, 2, 0)])
 def test_an_end_that_an_agent_tells_for_a_killed_launcher_never_replaces_the_launchers_own(start, tmp_path, order):
     jobs = JobDB(f"sqlite:///{tmp_path / 'jobs.db'}")
