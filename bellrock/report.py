@@ -93,8 +93,9 @@ def unseen(profile: dict[str, Any]) -> list[str]:
     for row in found[:UNSEEN_SHOWN_MAX]:
         why = UNSEEN_REASONS.get(row["reason"], "cannot be preloaded")
         lines.append(f"{text.plain(row['program'] or 'a program')} could not be watched ({why}; {of(row['processes'], 'process')}): its I/O is not in the figures")
-    if len(found) > UNSEEN_SHOWN_MAX:
-        lines.append(f"nor could {of(len(found) - UNSEEN_SHOWN_MAX, 'further program')}")
+    further = max(len(found), profile.get("unseen_programs") or 0) - UNSEEN_SHOWN_MAX
+    if further > 0:
+        lines.append(f"nor could {of(further, 'further program')}")
     return lines
 
 

@@ -139,7 +139,7 @@ def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
         request_sizes=_request_sizes(runs, reads, writes),
         granularity=runs.granularity,
         unseen=runs.unseen,
-        unseen_programs=len(runs.unseen),
+        unseen_programs=runs.unseen_programs,
         is_seen=len(runs) > 0 or not runs.unseen,
     )
 

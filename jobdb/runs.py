@@ -37,7 +37,8 @@ class Runs:
     directory: the operation was on a directory. coarse: its times are known to the second, its durations not at all.
 
     granularity: "process", or "node" where no process is known, or what they ran could not be watched, and the runs of a source that knows none
-    stand in: then the node is the process. unseen: {program, file, reason, processes} of what the job ran and could not be watched, at most UNSEEN_MAX.
+    stand in: then the node is the process. unseen: {program, file, reason, processes} of what the job ran and could not be watched, at most UNSEEN_MAX of
+    unseen_programs.
     op_names: list of names. process_keys: list of (node, process). programs, parents, ranks: one a process; the program is
     the one it ran last; parent: the parent's pid, None where not known; rank None where it has none. paths: Arrow strings, null where only the id is known; file_ids: hex strings, null likewise.
     nodes: every node that a run or notice came from. hidden: one element a process: all that is known of it is that it ran what cannot be watched.
@@ -70,6 +71,7 @@ class Runs:
     granularity: str
     unseen: list[dict]
     hidden: np.ndarray
+    unseen_programs: int
 
     def __len__(self) -> int:
         return len(self.op)
@@ -110,7 +112,7 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
     process, process_keys, nodes = _processes(table)
     op, op_names = encode(table["op"])
     is_run = _no_notice(op, op_names)
-    unseen = _unseen(table.filter(pc.equal(table["op"], "unseen")))
+    unseen, unseen_programs = _unseen(table.filter(pc.equal(table["op"], "unseen")))
     start_all_ns = np.minimum(integers(table["start"]), LATEST_NS)
     programs = _programs(table, process, len(process_keys), start_all_ns)
     parents, ranks = (_one_a_process(table[name], process, len(process_keys)) for name in ("parent", "rank"))
@@ -153,6 +155,7 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
         granularity=granularity,
         unseen=unseen,
         hidden=hidden,
+        unseen_programs=unseen_programs,
     )
 
 
@@ -175,17 +178,18 @@ def _of_one_granularity(table: pa.Table) -> tuple[pa.Table, str]:
     return table.filter(pa.array(is_ours)), "process"
 
 
-def _unseen(table: pa.Table) -> list[dict]:
-    """What ran unwatched, most processes first."""
-    processes: dict[tuple, set] = {}
-    for row in table.select(["node", "process", "program", "file", "flags"]).to_pylist():
-        reason = next((reason for flag, reason in UNSEEN_REASONS.items() if (row["flags"] or 0) & flag), "unknown")
-        processes.setdefault((row["program"] or "", row["file"], reason), set()).add((row["node"], row["process"]))
-    found = [
-        {"program": program, "file": file, "reason": reason, "processes": len(who)}
-        for (program, file, reason), who in processes.items()
-    ]
-    return sorted(found, key=lambda entry: (-entry["processes"], entry["program"], entry["file"] or "", entry["reason"]))[:UNSEEN_MAX]
+def _unseen(table: pa.Table) -> tuple[list[dict], int]:
+    """What ran unwatched, most processes first, UNSEEN_MAX at most; and how many there are. There may be a row for each of very many processes."""
+    flags = integers(table["flags"])
+    reason = np.select([(flags & flag) != 0 for flag in UNSEEN_REASONS], list(UNSEEN_REASONS.values()), "unknown")
+    texts = {name: pa.chunked_array([column.cast(pa.string()) for column in table[name].chunks], pa.string()) for name in ("node", "process", "program", "file")}
+    texts["program"] = pc.fill_null(texts["program"], "")
+    what = ["program", "file", "reason"]
+    processes = pa.table({**texts, "reason": pa.array(reason.tolist(), pa.string())}).group_by([*what, "node", "process"]).aggregate([])
+    found = processes.group_by(what).aggregate([([], "count_all")]).rename_columns([*what, "processes"])
+    found = found.append_column("path", pc.fill_null(found["file"], ""))
+    order = [("processes", "descending"), ("program", "ascending"), ("path", "ascending"), ("reason", "ascending")]
+    return found.sort_by(order).drop_columns("path").slice(0, UNSEEN_MAX).to_pylist(), found.num_rows
 
 
 def shown_ends(stream: np.ndarray, start_ns: np.ndarray, end_ns: np.ndarray, count: np.ndarray) -> np.ndarray:

@@ -91,6 +91,15 @@ def test_what_could_not_be_watched_is_named_and_never_shown_as_idle():
     assert (nothing["read_bytes"], nothing["unseen"]) == (0, [])
 
 
+def test_all_programs_that_could_not_be_watched_are_counted_and_the_first_listed():
+    rows = [unseen(f"p{number:03}", process=f"{number}.{again}") for number in range(150) for again in range(1 + (number == 120))]
+    rows += [unseen("p000", process="0.0"), unseen(None) | {"file": None}]
+    p = compute(rows).to_dict()
+    assert (len(p["unseen"]), p["unseen_programs"]) == (100, 151)
+    assert [(entry["program"], entry["processes"]) for entry in p["unseen"][:3]] == [("p120", 2), ("", 1), ("p000", 1)]
+    assert p["unseen"][1] == {"program": "", "file": None, "reason": "static", "processes": 1}
+
+
 def test_nodes_stand_in_for_processes_only_where_none_was_seen():
     def of_node(node, **more):
         return row("write", T0, T0 + S, bytes=100, node=node, process="node", uid=None, program="", flags=64, busy_ns=0, slow_ns=0, **more)
