@@ -88,7 +88,8 @@ class Store(Protocol):
         An event of a (node, boot) whose number has come is a duplicate and dropped; what comes late into a gap fills it. An event that
         breaks the schema, or whose times cannot be, becomes a dead letter, and its number, where it bears one, counts as come. These become
         dead letters, too, and count for nothing else: one that is further beyond the mark than numbers ever jump, one that comes into a
-        gap of which it is not known any more which numbers are missing, and another record with the mark's number. Job events get no row.
+        gap of which it is not known any more which numbers are missing (a duplicate where an older version left that open), and another record with
+        the mark's number. Job events get no row.
         Where records would be refused as ahead of the server's clock only since that went back by more than a day, it raises instead.
         """
         ...

@@ -207,6 +207,10 @@ class Batch:
             self._again(boot, event, who, row)
             return False
         gap = boot.gaps[place]
+        if gap.is_merged and gap.is_old:
+            self._duplicates += 1
+            boot.duplicates += 1
+            return False
         if gap.is_merged:
             self._letter(event, who, f"seq: {seq} comes late: of {gap.first} to {gap.last} {gap.missing} are missing, and no longer is it known which")
             return False

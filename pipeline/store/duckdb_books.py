@@ -4,7 +4,7 @@ import duckdb
 import pyarrow as pa
 
 from pipeline.store.duckdb_tables import as_table, insert, upsert
-from pipeline.store.mark import Gap, Key, Mark
+from pipeline.store.mark import Gap, Key, Mark, opened
 
 # Letters that are kept, and how many more may come before the oldest are dropped, so that a broken peer cannot fill the disk with them.
 LETTERS_KEPT = 100_000
@@ -33,6 +33,7 @@ _GAPS = pa.schema(
         ("node", pa.string()),
         ("boot", pa.uint64()),
         *((name, pa.int64()) for name in ("first_seq", "last_seq", "missing", "since_ns", "until_ns")),
+        ("is_old", pa.bool_()),
     ]
 )
 _LETTERS = pa.schema(
@@ -50,7 +51,7 @@ _TOTALS = pa.schema([("name", pa.string()), ("value", pa.int64())])
 TOTALS = ("run", "sample", "job", "duplicates", "dead_letters", "letters_dropped")
 
 _MARKS_SELECT = f'SELECT node, boot, {", ".join(name for name in _MARK_COLUMNS if name != "missing")} FROM high_water'
-_GAPS_SELECT = "SELECT node, boot, first_seq, last_seq, missing, since_ns, until_ns FROM open_gaps"
+_GAPS_SELECT = "SELECT node, boot, first_seq, last_seq, missing, since_ns, until_ns, is_old FROM open_gaps"
 
 
 def open_books(connection: duckdb.DuckDBPyConnection) -> None:
@@ -96,13 +97,41 @@ def _bring_up(connection: duckdb.DuckDBPyConnection) -> None:
         )
         kept = "(SELECT count(*) FROM dead_letters)"
         connection.execute(f"INSERT INTO totals SELECT 'letters_dropped', value - {kept} FROM totals WHERE name = 'dead_letters'")
+    if "is_old" not in [row[0] for row in connection.execute("DESCRIBE open_gaps").fetchall()]:
+        connection.execute("ALTER TABLE open_gaps ADD COLUMN is_old BOOLEAN DEFAULT FALSE")
     if connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'gaps'").fetchone():
-        # Numbers that are missing were only counted until now: somewhere below the mark, and when only by node.
-        connection.execute(
-            "INSERT INTO open_gaps SELECT h.node, h.boot, 1, h.seq, h.missing, coalesce(min(g.since_ns), 0), coalesce(max(g.until_ns), h.last_append_ns) "
-            "FROM high_water h LEFT JOIN gaps g ON g.node = h.node WHERE h.missing > 0 GROUP BY h.node, h.boot, h.seq, h.missing, h.last_append_ns"
-        )
+        _find_gaps(connection)
         connection.execute("DROP TABLE gaps")
+
+
+def _find_gaps(connection: duckdb.DuckDBPyConnection) -> None:
+    """Numbers that are missing were only counted until now, and when only by node: they are among those that no row and no letter bears. Where
+    these are more, the others were job events, and all lie in one range."""
+    boots = connection.execute(
+        "SELECT h.node, h.boot, h.missing, coalesce(min(g.since_ns), 0), coalesce(max(g.until_ns), h.last_append_ns) "
+        "FROM high_water h LEFT JOIN gaps g ON g.node = h.node WHERE h.missing > 0 GROUP BY h.node, h.boot, h.missing, h.last_append_ns"
+    ).fetchall()
+    numbers = " UNION ALL ".join(f"SELECT node, boot, seq FROM {table}" for table in ("runs", "samples", "dead_letters"))
+    came = f"SELECT n.node, n.boot, n.seq FROM ({numbers}) n JOIN high_water h ON h.node = n.node AND h.boot = n.boot WHERE h.missing > 0 AND n.seq BETWEEN 1 AND h.seq"
+    ends = "SELECT node, boot, 0 FROM high_water WHERE missing > 0 UNION ALL SELECT node, boot, seq + 1 FROM high_water WHERE missing > 0"
+    following = f"SELECT *, lead(seq) OVER (PARTITION BY node, boot ORDER BY seq) AS next FROM ({came} UNION ALL {ends})"
+    unknown: dict[Key, list[tuple[int, int]]] = {}
+    for node, boot, first, last in connection.execute(
+        f"SELECT node, boot, seq + 1, next - 1 FROM ({following}) WHERE next > seq + 1 ORDER BY node, boot, seq"
+    ).fetchall():
+        unknown.setdefault((node, boot), []).append((first, last))
+    rows = []
+    for node, boot, missing, since_ns, until_ns in boots:
+        ranges = unknown.get((node, boot), [])
+        gaps: tuple[Gap, ...] = ()
+        if sum(last - first + 1 for first, last in ranges) == missing:
+            for first, last in ranges:
+                gaps = opened(gaps, Gap(first, last, last - first + 1, since_ns, until_ns))
+        elif ranges:
+            gaps = (Gap(ranges[0][0], ranges[-1][1], missing, since_ns, until_ns, is_old=True),)
+        rows += [(node, boot, gap.first, gap.last, gap.missing, gap.since_ns, gap.until_ns, gap.is_old) for gap in gaps]
+    if rows:
+        insert(connection, "open_gaps", as_table(rows, _GAPS))
 
 
 def write_books(
@@ -115,7 +144,7 @@ def write_books(
     changed = [key for key, mark in marks.items() if mark.gaps != _gaps(before[key])]
     for node, boot in changed:
         cursor.execute("DELETE FROM open_gaps WHERE node = $node AND boot = $boot", {"node": node, "boot": boot})
-    gaps = [(*key, gap.first, gap.last, gap.missing, gap.since_ns, gap.until_ns) for key in changed for gap in marks[key].gaps]
+    gaps = [(*key, gap.first, gap.last, gap.missing, gap.since_ns, gap.until_ns, gap.is_old) for key in changed for gap in marks[key].gaps]
     if gaps:
         insert(cursor, "open_gaps", as_table(gaps, _GAPS))
     if letters:

@@ -11,13 +11,15 @@ GAPS_MAX = 64
 class Gap:
     """`missing` numbers of `first` to `last` have not come: all of them, or, where gaps were merged, some, which is not known.
 
-    since_ns, until_ns: between these (the store's clock) the last record before the gap and the first after it were appended."""
+    since_ns, until_ns: between these (the store's clock) the last record before the gap and the first after it were appended.
+    is_old: merged when the file was brought up from a version that kept no gaps: what comes there has nearly always come before."""
 
     first: int
     last: int
     missing: int
     since_ns: int
     until_ns: int
+    is_old: bool = False
 
     @property
     def is_merged(self) -> bool:
@@ -81,5 +83,5 @@ def filled(gaps: tuple[Gap, ...], place: int, seq: int) -> tuple[Gap, ...]:
 def _bounded(gaps: tuple[Gap, ...]) -> tuple[Gap, ...]:
     while len(gaps) > GAPS_MAX:
         a, b = gaps[:2]
-        gaps = (Gap(a.first, b.last, a.missing + b.missing, min(a.since_ns, b.since_ns), max(a.until_ns, b.until_ns)), *gaps[2:])
+        gaps = (Gap(a.first, b.last, a.missing + b.missing, min(a.since_ns, b.since_ns), max(a.until_ns, b.until_ns), a.is_old or b.is_old), *gaps[2:])
     return gaps

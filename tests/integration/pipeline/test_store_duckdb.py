@@ -239,6 +239,7 @@ def test_a_file_whose_boots_were_not_counted_is_brought_up(tmp_path):
     path = tmp_path / "r"
     store = DuckDBStore(path)
     store.append([run_event(1), sample_event(2), job_event(3), run_event(4, op="bad"), run_event(5), run_event(9), run_event(1, node="cn2")])
+    store.append([run_event(n, node="cn3") for n in (1, 2, 5, 7)])
     store.close()
     with duckdb.connect(str(path)) as old:
         old.execute("CREATE TABLE gaps (node VARCHAR NOT NULL, since_ns BIGINT NOT NULL, until_ns BIGINT NOT NULL, missing BIGINT NOT NULL)")
@@ -259,10 +260,14 @@ def test_a_file_whose_boots_were_not_counted_is_brought_up(tmp_path):
     store = DuckDBStore(path)
     key = ("cn1", 0xDEADBEEF)
     found = dict(store.boots())
-    assert found[key].gaps == (Gap(1, 9, 3, 10, 20),) and found["cn2", 0xDEADBEEF].gaps == ()
+    assert found[key].gaps == (Gap(3, 8, 3, 10, 20, is_old=True),) and found["cn2", 0xDEADBEEF].gaps == ()
+    # Where every number without a row is missing, none of them was a job event's.
+    assert [(gap.first, gap.last, gap.missing) for gap in found["cn3", 0xDEADBEEF].gaps] == [(3, 4, 2), (6, 6, 1)]
+    assert store.append([run_event(n, node="cn3") for n in (2, 3, 5)]) == Appended(runs=1, duplicates=2, filled=1)
     assert (found[key].jobs, found[key].letters, found[key].rows) == (1, 1, 5)
-    assert store.append([run_event(7), run_event(10)]) == Appended(dead_letters=1, duplicates=1), "which numbers are missing is not known"
-    assert store.proof().boots == {key: (5, 5, 5), ("cn2", 0xDEADBEEF): (1, 1, 1)}
+    again = [run_event(1), sample_event(2), job_event(3), run_event(5), run_event(9), run_event(10)]
+    assert store.append(again) == Appended(duplicates=6), "a resend is no dead letter, though which numbers are missing is not known"
+    assert store.proof().boots == {key: (5, 5, 5), ("cn2", 0xDEADBEEF): (1, 1, 1), ("cn3", 0xDEADBEEF): (5, 5, 5)}
     store.close()
 
 
