@@ -73,7 +73,7 @@ def is_blank(profile: dict[str, Any]) -> bool:
 
 NOTHING_SEEN = (
     "no I/O on watched files was seen: the program made none, its files are outside what is watched (see --watch and --ignore), "
-    "or it cannot be preloaded (statically linked, set-uid)"
+    "it was started without the library (an empty environment, another user), or it works in ways that are not seen (mapped memory, bare system calls)"
 )
 
 

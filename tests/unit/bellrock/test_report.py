@@ -111,9 +111,10 @@ def test_a_spool_that_was_full_is_told_in_plain_words_and_is_no_loss() -> None:
 
 def test_a_job_of_which_nothing_was_seen_says_why_that_may_be() -> None:
     blank = {**PROFILE, "processes": 0, "write_ops": 0, "metadata_ops": 0, "errors": 0}
-    assert "statically linked" in report.summary({"job": JOB, "profile": blank, "losses": []})[1]
+    said = report.summary({"job": JOB, "profile": blank, "losses": []})[1]
+    assert "an empty environment" in said and "statically" not in said, "what cannot be preloaded would be named"
     shown = rendered(report.show({"job": JOB, "profile": blank, "losses": []}, SERIES, FILES, PROCESSES, "http://x", 120))
-    assert "statically linked" in shown and "MODE" not in shown
+    assert "bare system calls" in shown and "MODE" not in shown
 
 
 def test_what_could_not_be_watched_is_said_and_not_shown_as_nothing() -> None:
