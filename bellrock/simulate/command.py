@@ -37,11 +37,6 @@ def run_simulate(plan: Plan, *, state: Path | None, add: bool, out: Path | None,
         records: list[Any] = []
         runs: list[Any] = []
         try:
-            if state is not None:
-                from bellrock.simulate.to_state import StateSink
-
-                records.append(StateSink(state, add))
-                stack.callback(records[-1].close)
             if out is not None:
                 from bellrock.simulate.to_parquet import ParquetSink
 
@@ -50,9 +45,15 @@ def run_simulate(plan: Plan, *, state: Path | None, add: bool, out: Path | None,
                 from bellrock.simulate.to_lwfs import LwfsSink
 
                 runs.append(LwfsSink(lwfs_logs, plan.seed, garbage))
+            # Last, since it makes files; and written to first, since it may refuse what comes.
+            if state is not None:
+                from bellrock.simulate.to_state import StateSink
+
+                records.insert(0, StateSink(state, add))
+                stack.callback(records[0].close)
             done = simulate(plan, records, runs, tell)
         except KeyboardInterrupt:
-            console.say(f"broken off; the jobs that {TRUTH} names are there, whole")
+            console.say(f"broken off; the jobs that {TRUTH} names are there, whole" + ("; the logs also hold lines of later ones" if runs else ""))
             raise
         except OSError as error:
             raise BellrockError(f"{error.filename or 'a file'}: cannot be written: {error.strerror}", "see to room and rights there") from error

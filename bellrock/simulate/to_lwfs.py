@@ -13,6 +13,7 @@ from bellrock.simulate.expand import Columns
 from bellrock.simulate.lwfs_lines import Operations, replies, requests
 from bellrock.simulate.model import OPS, Job
 from bellrock.simulate.records import file_names
+from bellrock.simulate.volume import TRUTH
 
 # Operations whose lines are made and sorted at once: some 300 bytes each.
 OPERATIONS_AT_ONCE = 200_000
@@ -26,19 +27,21 @@ class LwfsSink:
     """A file NODE.log in `folder` for each node that has work, lines in the order of time, local, to the second.
 
     garbage_share: share of the lines that are none, put in between; and some files then have names that look like log lines. All operations of the
-    jobs are there, whole, whatever the share. Raises UsageError where there are such files."""
+    jobs are there, whole, whatever the share. Raises UsageError where there are such files, or a truth
+    of others; makes the folder only when it is written to."""
 
     def __init__(self, folder: Path, seed: int, garbage_share: float = 0.0) -> None:
         self.folder = folder
         self._seed = seed
         self._garbage_share = garbage_share
         self._next_id: dict[str, int] = {}
-        if any(folder.glob("cn*.log")):
-            raise UsageError(f"{folder} holds cn*.log already", "take an empty directory, or remove them")
-        folder.mkdir(parents=True, exist_ok=True)
+        for pattern in ("cn*.log", TRUTH):
+            if any(folder.glob(pattern)):
+                raise UsageError(f"{folder} holds {pattern} already", "take an empty directory, or remove what is there")
 
     def add(self, job: Job, runs: Columns) -> None:
         """Appends a job's lines to the logs of its nodes. Jobs must come in the order of their starts on each node."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         paths = file_names(job)
         if self._garbage_share:
             paths = garbage.nasty(paths)

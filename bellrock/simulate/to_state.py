@@ -9,13 +9,14 @@ import pyarrow as pa
 from bellrock import paths
 from bellrock.errors import BellrockError, UsageError
 from bellrock.simulate.model import Job
+from bellrock.simulate.volume import TRUTH
 from bellrock.state import StateLock
 from jobdb.repository import JobDB
 from pipeline.store import StoreError
 from pipeline.store.duckdb import DuckDBStore
 
 # What a state has once a server, an agent or a simulation used it.
-SIGNS = ("records.duckdb", "jobs.db", "spool")
+SIGNS = ("records.duckdb", "jobs.db", "spool", TRUTH)
 CLUSTER = "simulated"
 
 
@@ -36,7 +37,8 @@ class StateSink:
                     f"{self.folder} holds records already ({', '.join(found)})", "take an empty directory, or add the simulation to them with --add"
                 )
             self._store = DuckDBStore(self.folder / "records.duckdb")
-            self._jobdb = JobDB(f"sqlite:///{self.folder / 'jobs.db'}")
+            # The simulated users' ids are nobody's here, or another's.
+            self._jobdb = JobDB(f"sqlite:///{self.folder / 'jobs.db'}", user_name=lambda uid: None)
         except StoreError as error:
             self.close()
             raise BellrockError(str(error), "look at that file, or take another directory") from error

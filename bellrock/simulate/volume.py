@@ -63,7 +63,8 @@ class RunSink(Protocol):
 def simulate(plan: Plan, records: Sequence[RecordSink], runs: Sequence[RunSink] = (), tell: Callable[[Done], None] = lambda done: None) -> Done:
     """Runs the plan into all sinks, and writes the truth of each job that they have beside it. `tell` hears of each portion.
 
-    Broken off at any time, the sinks hold whole portions, and truth.jsonl names their jobs and no others."""
+    Broken off at any time, the sinks of records hold whole portions, and truth.jsonl names their jobs and no others. Those of runs get each job
+    while it is made: they hold all of these, and perhaps more, the last one cut."""
     began_s = time.monotonic()
     written_jobs = written_records = 0
     folders = {sink.folder for sink in (*records, *runs)}

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bellrock.simulate.to_state import StateSink
 from bellrock.state import StateLock
 from jobdb.repository import JobDB
 from pipeline.schema import KINDS
@@ -78,6 +79,23 @@ def test_what_is_there_is_not_touched(tmp_path, opened):
     store, jobdb = opened(tmp_path)
     assert len(truths(tmp_path)) == jobdb.jobs(limit=50).total == 14
     assert all(store.version(job) == known["records"] for job, known in truths(tmp_path).items())
+
+
+@pytest.mark.parametrize("given", ["--out", "--lwfs-logs", "--state"])
+def test_beside_another_truth_nothing_is_written(tmp_path, given):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "truth.jsonl").write_text("{}\n")
+    others = [part for flag in ("--state", "--out", "--lwfs-logs") if flag != given for part in (flag, tmp_path / flag)]
+    refused = run(given, tmp_path / "old", *others, *SMALL)
+    assert refused.returncode == 2 and "truth.jsonl" in refused.stderr and "already" in refused.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["old"] and (tmp_path / "old" / "truth.jsonl").read_text() == "{}\n"
+    assert not list((tmp_path / "old").glob("*.*db"))
+
+
+def test_users_of_simulated_jobs_are_not_those_of_this_machine(tmp_path):
+    sink = StateSink(tmp_path, add=False)
+    assert sink._jobdb._user_name(os.geteuid()) is None
+    sink.close()
 
 
 def test_a_server_keeps_its_state(tmp_path):
