@@ -76,6 +76,11 @@ static void asynchronous(void)
     MOVED(WRITE, events[0].res);
     blocks[0].aio_fildes = 999;
     MUST(io_submit(context, 1, handed) == -EBADF); /* of no file */
+    blocks[0].aio_fildes = (uint32_t)fd;
+    handed[1] = (struct iocb *)8; /* no memory of ours */
+    MUST(io_submit(context, 2, handed) == 1 && io_getevents(context, 1, 1, events, NULL) == 1);
+    MOVED(WRITE, events[0].res);
+    MUST(io_submit(context, 1, handed + 1) == -EFAULT && io_submit(context, 1, (struct iocb **)8) == -EFAULT);
     MUST(syscall(SYS_io_destroy, context) == 0);
     DID(CLOSE, close(fd));
 }
