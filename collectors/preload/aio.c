@@ -180,9 +180,15 @@ static int list(__typeof__(int (*)(int, struct aiocb *const *, int, struct sigev
             begin(block, block->aio_lio_opcode == LIO_READ ? TP_READ : TP_WRITE, block->aio_fildes, (uint64_t)block->aio_offset);
     }
     int r = call(mode, blocks, count, event), error = errno;
-    for (int i = 0; mode == LIO_WAIT && i < count; i++)
-        if (blocks[i] && find(blocks[i]))
+    struct pending none;
+    for (int i = 0; (mode == LIO_WAIT || r < 0) && i < count; i++) {
+        if (!blocks[i] || !find(blocks[i]))
+            continue;
+        if (mode == LIO_WAIT)
             fetch(blocks[i]);
+        else if (CALL(aio_error)(blocks[i]) != EINPROGRESS)
+            take(blocks[i], &none); /* most likely it was not begun: what becomes of the block later is another operation */
+    }
     errno = error;
     return r;
 }

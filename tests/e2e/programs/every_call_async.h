@@ -43,6 +43,7 @@ static void asynchronous(void)
     MUST(lio_listio(LIO_WAIT, list, 4, NULL) == 0);
     MOVED(WRITE, 10), MOVED(READ, 20); /* done; their results are not fetched */
     struct aiocb64 *list64[] = {(struct aiocb64 *)&parts[0], (struct aiocb64 *)&parts[1]};
+    MUST(lio_listio(99, list, 4, NULL) == -1 && errno == EINVAL); /* none is begun, nor found again in the next list */
     MUST(lio_listio64(LIO_NOWAIT, list64, 2, NULL) == 0);
     while (aio_error(&parts[0]) == EINPROGRESS || aio_error(&parts[1]) == EINPROGRESS)
         ;
