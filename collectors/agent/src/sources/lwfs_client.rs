@@ -58,10 +58,10 @@ pub fn check(logs: &[PathBuf], time_zone: &str) -> Result<(), String> {
         .map_err(|e| format!("lwfs_client_time_zone: {e}"))
 }
 
-/// The logs' zone. Without logs it is not looked for: a node may have none.
+/// The logs' zone. Without logs the node's own is not looked for: it may have none.
 fn zone(logs: &[PathBuf], name: &str) -> Result<TimeZone, String> {
-    match logs {
-        [] => Ok(TimeZone::UTC),
+    match (logs, name) {
+        ([], "") => Ok(TimeZone::UTC),
         _ => local_time::zone(name),
     }
 }
