@@ -64,6 +64,7 @@ pub struct Preload {
     slots_seen: Option<Instant>,
     liveness_seen: Option<Instant>,
     namespaces_seen: Option<Instant>,
+    io_urings: io_uring::Looks,
     paths: PathCache,
     buffers: Buffers,
 }
@@ -96,6 +97,7 @@ impl Preload {
             slots_seen: None,
             liveness_seen: None,
             namespaces_seen: None,
+            io_urings: io_uring::Looks::default(),
             paths: PathCache::new(),
             buffers: Buffers::default(),
         }

@@ -2,7 +2,7 @@
 
 use super::ring::Ring;
 use super::user::User;
-use super::{io_uring, is_due, process, Preload};
+use super::{is_due, process, Preload};
 use crate::clock::Now;
 use crate::sources::Pass;
 use crate::warn;
@@ -53,7 +53,7 @@ impl Preload {
             }
         }
         let rings = users.values_mut().flat_map(|user| &mut user.rings);
-        io_uring::look(&self.proc, self.namespace, rings);
+        self.io_urings.look(&self.proc, self.namespace, rings);
     }
 
     /// Finds out whether a ring's process has ended. `now`: whether or not it is due.

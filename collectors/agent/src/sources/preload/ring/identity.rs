@@ -81,6 +81,11 @@ impl Ring {
         Ok(())
     }
 
+    /// When its program began, ns of CLOCK_MONOTONIC; 0: not known.
+    pub fn began_ns(&self) -> u64 {
+        self.facts.as_ref().map_or(0, |f| f.anchor_monotonic_ns)
+    }
+
     /// 0: not known.
     pub fn pid_namespace(&self) -> u64 {
         self.facts.as_ref().map_or(0, |f| f.pid_namespace)
