@@ -10,6 +10,7 @@ use crate::sources::{self, Pass, Progress};
 use flate2::read::ZlibDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -24,10 +25,10 @@ pub fn run(config: Config) -> ExitCode {
     }
     for log in &config.lwfs_client_logs {
         let log = config.under_root(log);
-        if let Err(e) = File::open(&log) {
+        if let Err(why) = readable(&log) {
             return fail(
                 EXIT_FAILED,
-                &format!("{}: {e}; check with: ls -l {0}", log.display()),
+                &format!("{}: {why}; check with: ls -l {0}", log.display()),
             );
         }
     }
@@ -37,6 +38,15 @@ pub fn run(config: Config) -> ExitCode {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(e) => fail(EXIT_FAILED, &format!("standard output: {e}")),
     }
+}
+
+/// Whether a log can be read. `Err`: why not. A FIFO is not opened: nobody may ever write to it.
+fn readable(log: &Path) -> Result<(), String> {
+    let seen = log.metadata().map_err(|e| e.to_string())?;
+    if !seen.is_file() {
+        return Err("it is no regular file".into());
+    }
+    File::open(log).map(drop).map_err(|e| e.to_string())
 }
 
 fn print(config: &Config, out: &mut impl Write) -> io::Result<()> {

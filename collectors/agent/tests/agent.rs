@@ -503,6 +503,20 @@ fn flags_settings_and_exit_codes() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(text(&output).contains(told), "{}", text(&output));
     }
+    // A FIFO would be waited for.
+    let fifo = dir.join("fifo");
+    assert!(Command::new("mkfifo")
+        .arg(&fifo)
+        .status()
+        .unwrap()
+        .success());
+    let output = run(&["--print", "--lwfs-log", fifo.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output).contains("no regular file"),
+        "{}",
+        text(&output)
+    );
     // A zone that cannot be read matters to logs alone, and does not keep the agent from starting.
     let mut without_zone = Command::new(env!("CARGO_BIN_EXE_bellrock-agent"));
     without_zone.env("TZ", "Mars/Olympus").arg("--check");
