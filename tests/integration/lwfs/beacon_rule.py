@@ -168,12 +168,17 @@ def read_log(log: bytes, faults: Faults = Faults()) -> Trace:  # noqa: B008
 
 
 def _reply(waiting: deque[Operation], number: int, errno: int, moved: int) -> None:
-    """A request failed, or did less than was asked. It is the newest of its number, if it still waits."""
+    """A request did what was asked (`moved` is LARGEST), failed, or did less. It is the newest of its number, if it still waits; it is answered once."""
     asked = next((one for one in reversed(waiting) if number and one.id == number), None)
-    if asked is not None and errno:
+    if asked is None:
+        return
+    if errno:
         asked.errno, asked.size = errno, 0
-    elif asked is not None and moved <= asked.size:
+    elif moved != LARGEST:
+        if asked.op not in ("read", "write") or asked.count != 1 or moved > asked.size:
+            return
         asked.size = moved
+    asked.id = 0
 
 
 def _parse(text: bytes) -> tuple[int, int, Operation | tuple[int, int]] | None:
