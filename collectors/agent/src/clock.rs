@@ -197,18 +197,7 @@ impl Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn now() -> Now {
-        Now {
-            pair: Pair {
-                ticks: 1_000_000_000_000,
-                monotonic_ns: 500_000_000_000,
-            },
-            utc_offset_ns: 1_700_000_000_000_000_000,
-            ns_per_tick: 0.5,
-            boot_utc_ns: 1_700_000_000_000_000_000,
-        }
-    }
+    use crate::testing::now;
 
     #[test]
     fn ticks_are_interpolated_between_the_two_instants() {

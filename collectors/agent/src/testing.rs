@@ -1,6 +1,7 @@
 //! What tests share: a seeded random source, directories, ring files written as a program would.
 #![cfg_attr(not(test), allow(dead_code))] // the fuzz targets need a part of it
 
+use crate::clock::{Now, Pair};
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
@@ -249,5 +250,18 @@ impl Drop for RingFile {
             // SAFETY: allocated with this layout.
             unsafe { dealloc(*memory, LAYOUT) };
         }
+    }
+}
+
+/// An instant that is always the same. A tick is half a nanosecond.
+pub fn now() -> Now {
+    Now {
+        pair: Pair {
+            ticks: 1_000_000_000_000,
+            monotonic_ns: 500_000_000_000,
+        },
+        utc_offset_ns: 1_700_000_000_000_000_000,
+        ns_per_tick: 0.5,
+        boot_utc_ns: 1_700_000_000_000_000_000,
     }
 }

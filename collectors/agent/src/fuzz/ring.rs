@@ -4,7 +4,6 @@
 //! runs. Lengths never change, so a field stays at its place.
 
 use super::{mutator, stage, Stage, Target};
-use crate::clock::{Now, Pair};
 use crate::counters::Counters;
 use crate::fuzz::schema::Schema;
 use crate::ship::batch::{open_window, Batch};
@@ -12,7 +11,7 @@ use crate::sources::preload::cursor::Cursor;
 use crate::sources::preload::life::Life;
 use crate::sources::preload::paths::PathCache;
 use crate::sources::preload::ring::{Buffers, Context, Flow, Ring};
-use crate::testing::{memory_dir, own_uid, Random, RingFile};
+use crate::testing::{memory_dir, now, own_uid, Random, RingFile};
 use std::fs::{self, File, OpenOptions};
 use std::mem::{offset_of, size_of};
 use std::os::unix::fs::FileExt;
@@ -67,19 +66,6 @@ pub struct RingFuzz {
 impl Drop for RingFuzz {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.dir); // it is only in the way
-    }
-}
-
-/// The same in every case. A tick is half a nanosecond.
-fn now() -> Now {
-    Now {
-        pair: Pair {
-            ticks: 1_000_000_000_000,
-            monotonic_ns: 500_000_000_000,
-        },
-        utc_offset_ns: 1_700_000_000_000_000_000,
-        ns_per_tick: 0.5,
-        boot_utc_ns: 1_700_000_000_000_000_000,
     }
 }
 
