@@ -3,7 +3,7 @@
 # `rust.sh check` only tells, by its exit status, whether there is one, or a rustup that could bring it.
 set -euo pipefail
 
-wanted=1.85
+wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 version() { cargo --version 2>/dev/null | cut -d' ' -f2; }
 new_enough() {

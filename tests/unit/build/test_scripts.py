@@ -17,8 +17,9 @@ def run(folder: Path, *command: str, path: str | None = None, **env: str) -> sub
 
 @pytest.fixture
 def copy(tmp_path):
-    """A folder with the scripts only."""
+    """A folder with the scripts, and with what they read."""
     shutil.copytree(ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "Cargo.toml", tmp_path)
     return tmp_path
 
 
