@@ -129,16 +129,16 @@ impl Adding {
     pub fn of(run: &Run, bucket: usize) -> Adding {
         let slow = run.latency.get(bucket.wrapping_sub(1));
         let slow = slow.map_or(0, |&n| n & 1);
-        Adding(bucket as u32 | (run.count as u32 & 1) << 3 | slow << 4)
+        Adding(bucket as u32 | ((run.count as u32 & 1) << 3) | (slow << 4))
     }
 
     /// Makes the latency of a run, found as its owner was killed, agree with its count.
     pub fn settle(&self, run: &mut Run) {
-        let counted = (run.count as u32 ^ self.0 >> 3) & 1;
+        let counted = (run.count as u32 ^ (self.0 >> 3)) & 1;
         let Some(slow) = run.latency.get_mut(((self.0 & 7) as usize).wrapping_sub(1)) else {
             return;
         };
-        let has_slow = (*slow ^ self.0 >> 4) & 1;
+        let has_slow = (*slow ^ (self.0 >> 4)) & 1;
         // A full count stays as it is.
         if *slow != u32::MAX {
             *slow = slow.wrapping_add(counted).wrapping_sub(has_slow);
