@@ -50,11 +50,11 @@ def instant_ns(given: str, now_ns: int | None = None) -> int:
 
 def shown(report: dict[str, Any]) -> RenderableType:
     """The report for a person."""
-    missing = [finding for finding in report["findings"] if finding["severity"] == "missing"]
+    missing = [flaw for flaw in report["flaws"] if flaw["severity"] == "missing"]
     parts: list[RenderableType] = [_verdict(report, len(missing))]
-    for title, findings, style in (("Missing", missing, "red"), ("To know", report["findings"][len(missing) :], "yellow")):
-        if findings:
-            parts += [Text(f"\n{title}", "bold"), _findings(findings, style)]
+    for title, flaws, style in (("Missing", missing, "red"), ("To know", report["flaws"][len(missing) :], "yellow")):
+        if flaws:
+            parts += [Text(f"\n{title}", "bold"), _flaws(flaws, style)]
     if report["boots"]:
         more = f" (the first {len(report['boots'])} of {text.number(report['boots_total'])})" if len(report["boots"]) < report["boots_total"] else ""
         parts += [Text.assemble("\n", ("Spools", "bold"), (more, "dim")), _boots(report["boots"], report["now_ns"])]
@@ -67,22 +67,22 @@ def shown(report: dict[str, Any]) -> RenderableType:
 def _verdict(report: dict[str, Any], missing: int) -> Text:
     of_spools = of(report["boots_total"], "spool")
     if not report["clean"]:
-        more = f"; the first {len(report['findings'])} of {text.number(report['findings_total'])} are listed" if report["findings_total"] > len(report["findings"]) else ""
-        return Text(f"not clean: {of(missing, 'finding')} of something missing, of {of_spools}{more}", "bold red")
+        more = f"; the first {len(report['flaws'])} of {text.number(report['flaws_total'])} are listed" if report["flaws_total"] > len(report["flaws"]) else ""
+        return Text(f"not clean: {of(missing, 'flaw')} by which something is missing, of {of_spools}{more}", "bold red")
     if not report["boots_total"]:
         return Text("no record has come yet")
     return Text(f"clean: nothing is missing, of {of_spools}", "bold green")
 
 
-def _findings(findings: Sequence[dict[str, Any]], style: str) -> Table:
+def _flaws(flaws: Sequence[dict[str, Any]], style: str) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True, style=style)
     table.add_column(overflow="fold", ratio=1)
-    for finding in findings:
-        said = Text(text.plain(finding["text"]))
-        if finding["hint"]:
-            said.append(f"\n{text.plain(finding['hint'])}", "dim")
-        table.add_row(text.plain(finding["node"] or "(no id)"), said)
+    for flaw in flaws:
+        said = Text(text.plain(flaw["text"]))
+        if flaw["hint"]:
+            said.append(f"\n{text.plain(flaw['hint'])}", "dim")
+        table.add_row(text.plain(flaw["node"] or "(no id)"), said)
     return table
 
 

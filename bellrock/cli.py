@@ -244,7 +244,7 @@ Examples:
   bellrock audit
   bellrock audit --node n17 --since 2d
   bellrock audit --deep
-  bellrock audit --since 2026-11-21 --json | jq '.findings[] | select(.severity == "missing")'
+  bellrock audit --since 2026-11-21 --json | jq '.flaws[] | select(.severity == "missing")'
 
 \b
 Exit codes:
@@ -256,7 +256,7 @@ Exit codes:
 @click.option("--node", metavar="NAME", help="Only this node.")
 @click.option("--since", metavar="WHEN", help="Gaps, refusals and losses only since then: 90m, 12h, 2d (ago), or a date or time in UTC. Who is silent is always told. Default: ever.")
 @click.option("--silent", "silent_s", type=click.IntRange(1, 10**9), metavar="SECONDS", help="An agent is silent after so long. Default: 300.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Spools to list, those with a finding first.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Spools to list, those with a flaw first.")
 @click.option("--deep", is_flag=True, help="Also count all rows, number by number: are those there that came, and each once? Takes long.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, as /api/v1/audit answers it.")
 def audit(node: str | None, since: str | None, silent_s: int | None, limit: int, deep: bool, as_json: bool) -> None:

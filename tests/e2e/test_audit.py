@@ -29,7 +29,7 @@ def deliver(site: Site, *events: dict) -> None:
 
 
 def kinds(report: dict) -> list[str]:
-    return [finding["kind"] for finding in report["findings"]]
+    return [flaw["kind"] for flaw in report["flaws"]]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -40,7 +40,7 @@ def job(site: Site) -> str:
 
 def test_after_a_real_job_nothing_is_missing_and_every_row_is_there(site: Site) -> None:
     code, report = audit(site, "--deep")
-    assert (code, report["clean"], report["findings"]) == (0, True, [])
+    assert (code, report["clean"], report["flaws"]) == (0, True, [])
     (boot,) = report["boots"]
     assert boot["state"] == "heard" and abs(boot["clock_offset_s"]) < 60
     today = time.strftime("%Y-%m-%d", time.gmtime(time.time()))
@@ -53,13 +53,13 @@ def test_a_gap_is_found_by_its_numbers_and_closed_by_what_comes_late(site: Site)
     code, report = audit(site, "--node", "gappy", "--deep")
     assert (code, kinds(report)) == (1, ["gap"])
     assert report["boots"][0]["gaps"] == [{"first": 3, "last": 6, "missing": 4}]
-    assert report["findings"][0]["text"] == "4 records never came: numbers 3 to 6"
+    assert report["flaws"][0]["text"] == "4 records never came: numbers 3 to 6"
     # Late, out of order, and some of it twice.
     deliver(site, *(run_event(n, node="gappy", **fresh) for n in (5, 4, 4, 2)), job_event(6, node="gappy", job="late", time=time.time_ns()))
     assert audit(site, "--node", "gappy")[1]["boots"][0]["gaps"] == [{"first": 3, "last": 3, "missing": 1}]
     deliver(site, sample_event(3, node="gappy", **fresh))
     code, report = audit(site, "--node", "gappy", "--deep")
-    assert (code, report["findings"], report["boots"][0]["duplicates"]) == (0, [], 2)
+    assert (code, report["flaws"], report["boots"][0]["duplicates"]) == (0, [], 2)
     assert report["proof"] | {"days": None} == {"boots": 1, "rows": 6, "days": None}
 
 
@@ -78,7 +78,7 @@ def test_implausible_times_are_dead_letters_that_the_audit_and_the_status_show_a
     assert code == 1 and sorted(kinds(report)) == ["clock", "dead_letters"]
     (letters,) = report["dead_letters"]
     assert (letters["cause"], letters["count"], letters["seq"]) == ("times", 4, 4) and "30.0 hours ahead" in letters["reason"]
-    assert "3.0 hours ahead of the server's" in report["findings"][1]["text"]
+    assert "3.0 hours ahead of the server's" in report["flaws"][1]["text"]
     assert (report["boots"][0]["seq"], report["boots"][0]["missing"], report["boots"][0]["dead_letters"]) == (6, 0, 4)
     assert site.get("/api/v1/status")["dead_letters"] == 4
     assert all(job["job_id"] != "from-the-future" for job in site.get("/api/v1/jobs")["jobs"])

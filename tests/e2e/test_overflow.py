@@ -87,8 +87,8 @@ def test_sums_are_exact_and_the_overflow_is_told(site: Site, chromium_path: str,
     assert re.search(r"the agent's spool on \S+ was full for .* meanwhile, and [\d,]+ operations of programs there were folded", report), report
     audit = subprocess.run([*BELLROCK, "audit", "--json", "--deep"], env=site.env, cwd=ROOT, capture_output=True, text=True, timeout=120)
     found = json.loads(audit.stdout)
-    assert audit.returncode == 0, found["findings"]
-    assert {"spool_full", "folded"} <= {finding["kind"] for finding in found["findings"]}
+    assert audit.returncode == 0, found["flaws"]
+    assert {"spool_full", "folded"} <= {flaw["kind"] for flaw in found["flaws"]}
 
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium_path, args=QUIET)
@@ -97,6 +97,6 @@ def test_sums_are_exact_and_the_overflow_is_told(site: Site, chromium_path: str,
         expect(page.get_by_test_id("note-spool-full")).to_contain_text(loss["node"])
         expect(page.get_by_test_id("note-folded")).to_contain_text("operations were folded")
         page.goto("/status")
-        expect(page.get_by_test_id("findings")).to_have_attribute("data-clean", "true")
-        expect(page.locator('[data-testid="finding"][data-kind="spool_full"]').first).to_contain_text("the spool was full for")
+        expect(page.get_by_test_id("flaws")).to_have_attribute("data-clean", "true")
+        expect(page.locator('[data-testid="flaw"][data-kind="spool_full"]').first).to_contain_text("the spool was full for")
         browser.close()

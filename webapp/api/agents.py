@@ -5,7 +5,7 @@ from collections import Counter
 
 from pipeline.store import Store
 
-from .findings import LOSSES, OVERFLOWS
+from .flaws import LOSSES, OVERFLOWS
 
 TOLD = (*LOSSES, *OVERFLOWS)
 

@@ -8,7 +8,7 @@ from flask import Blueprint, jsonify
 from . import params
 from .context import agents, context
 from .errors import ApiError, Busy
-from .findings import SILENT_S, report
+from .flaws import SILENT_S, report
 
 blueprint = Blueprint("audit", __name__)
 

@@ -10,7 +10,7 @@ from bellrock import audit
 from bellrock.errors import Unavailable, UsageError
 from pipeline.store import Letters, Proof
 from pipeline.store.mark import Gap, Mark
-from webapp.api.findings import report
+from webapp.api.flaws import report
 
 S = 10**9
 NOW = 1_700_000_000 * S
@@ -39,7 +39,7 @@ def test_what_is_missing_comes_first_with_what_to_do():
     marks = [boot(gaps=(Gap(7, 9, 3, 0, NOW),), clock_offset_ns=3600 * S), boot("evil\x1b[2J", last_ns=NOW - 4000 * S)]
     letters = [Letters(None, None, "no JSON", 2, 1, 1, None, "no JSON: \x1b[31m", "")]
     shown = rendered(marks, letters, {("n1", 0xA): {"lost": 1500.0, "spool_full_seconds": 75.0}})
-    assert shown.startswith("not clean: 4 findings of something missing, of 2 spools\n")
+    assert shown.startswith("not clean: 4 flaws by which something is missing, of 2 spools\n")
     assert shown.index("3 records never came: numbers 7 to 9") < shown.index("To know") < shown.index("60.0 minutes ahead") < shown.index("Spools")
     assert "evil?[2J" in shown and "\x1b" not in shown and "(no id)" in shown
     assert "1,500" in shown and "1 min 15 s" in shown and "+3600.0 s" in shown

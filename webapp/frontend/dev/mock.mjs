@@ -111,19 +111,19 @@ const traffic = (seed, one, parts) => ({
 });
 
 function audit() {
-  const finding = (kind, severity, node, text, hint) => ({ kind, severity, node, boot: "5f3a9c01d2e4b687", text, hint });
+  const flaw = (kind, severity, node, text, hint) => ({ kind, severity, node, boot: "5f3a9c01d2e4b687", text, hint });
   const boot = (node, index) => ({
     node, boot: `5f3a9c01d2e4b6${80 + index}`, state: index === 2 ? "silent" : "heard", seq: 8812 + index * 71, missing: index === 1 ? 3 : 0, gaps: [],
     duplicates: index * 40, dead_letters: 0, conflicts: 0, late: 0, first_append_ns: started * 1e6, last_append_ns: (Date.now() - [900, 2400, 395_000][index]) * 1e6,
     clock_offset_s: [-0.2, 10_800, -2][index], told: index === 1 ? { lost: 42, spool_full_seconds: 75, folded: 18_211 } : {},
   });
-  const findings = [
-    finding("gap", "missing", "n002", "3 records never came: numbers 7012 to 7014", "the node's disk or the way here lost them; look at the agent's log for torn or damaged spool entries"),
-    finding("silent", "missing", "n003", "the agent has been silent for 6.6 minutes, and did not say that it ends", "look there with `systemctl status bellrock-agent`; what it has seen waits in its spool"),
-    finding("clock", "note", "n002", "the node's clock is 3.0 hours ahead of the server's", "see to it that both run NTP: `timedatectl`"),
+  const flaws = [
+    flaw("gap", "missing", "n002", "3 records never came: numbers 7012 to 7014", "the node's disk or the way here lost them; look at the agent's log for torn or damaged spool entries"),
+    flaw("silent", "missing", "n003", "the agent has been silent for 6.6 minutes, and did not say that it ends", "look there with `systemctl status bellrock-agent`; what it has seen waits in its spool"),
+    flaw("clock", "note", "n002", "the node's clock is 3.0 hours ahead of the server's", "see to it that both run NTP: `timedatectl`"),
   ];
   const boots = isEmpty ? [] : ["n001", "n002", "n003"].map(boot);
-  return { now_ns: Date.now() * 1e6, since_ns: 0, clean: isEmpty, findings: isEmpty ? [] : findings, findings_total: isEmpty ? 0 : 3, boots, boots_total: boots.length, dead_letters: [], proof: null };
+  return { now_ns: Date.now() * 1e6, since_ns: 0, clean: isEmpty, flaws: isEmpty ? [] : flaws, flaws_total: isEmpty ? 0 : 3, boots, boots_total: boots.length, dead_letters: [], proof: null };
 }
 
 function answer(path, query) {

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { getJson } from "@/shared/api/client";
 
-export interface Finding {
+export interface Flaw {
   kind: string;
   /** missing: data are not there, or may come late. note: all is there, and something is worth a look. */
   severity: "missing" | "note";
@@ -31,8 +31,8 @@ export interface Boot {
 export interface Audit {
   now_ns: number;
   clean: boolean;
-  findings: Finding[];
-  findings_total: number;
+  flaws: Flaw[];
+  flaws_total: number;
   boots: Boot[];
   boots_total: number;
 }

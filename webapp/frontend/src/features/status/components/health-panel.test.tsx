@@ -1,6 +1,6 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
-import type { Audit, Boot, Finding } from "../api/get-audit";
+import type { Audit, Boot, Flaw } from "../api/get-audit";
 import { bootColumns, formatOffset } from "./boot-columns";
 import { Report } from "./health-panel";
 
@@ -9,25 +9,25 @@ const boot = (fields: Partial<Boot> = {}): Boot => ({
   node: "n1", boot: "00000000000000aa", state: "heard", seq: 9, missing: 0, duplicates: 0, dead_letters: 0, late: 0, last_append_ns: nowMs * 1e6,
   clock_offset_s: 0.2, told: {}, ...fields,
 });
-const audit = (findings: Finding[], boots: Boot[]): Audit => ({
-  now_ns: nowMs * 1e6, clean: findings.length === 0, findings, findings_total: findings.length, boots, boots_total: boots.length,
+const audit = (flaws: Flaw[], boots: Boot[]): Audit => ({
+  now_ns: nowMs * 1e6, clean: flaws.length === 0, flaws, flaws_total: flaws.length, boots, boots_total: boots.length,
 });
 const shown = (report: Audit) => renderToStaticMarkup(<Report audit={report} nowMs={nowMs} sort="" onSort={() => undefined} />);
 
 it("says that nothing is missing only where nothing is", () => {
   expect(shown(audit([], [boot()]))).toContain("Nothing is missing");
-  const finding: Finding = { kind: "gap", severity: "missing", node: "n1", boot: "aa", text: "3 records never came: numbers 7 to 9", hint: "look" };
-  const page = shown(audit([finding, { ...finding, kind: "late", severity: "note", node: null }], [boot({ missing: 3 })]));
+  const flaw: Flaw = { kind: "gap", severity: "missing", node: "n1", boot: "aa", text: "3 records never came: numbers 7 to 9", hint: "look" };
+  const page = shown(audit([flaw, { ...flaw, kind: "late", severity: "note", node: null }], [boot({ missing: 3 })]));
   expect(page).not.toContain("Nothing is missing");
   expect(page).toContain("Look.");
-  expect(page).toMatch(/note-bad" data-testid="finding" data-kind="gap"><strong>n1<\/strong>: 3 records never came: numbers 7 to 9\./);
-  expect(page).toMatch(/note-warn" data-testid="finding" data-kind="late"><strong>A record without an id/);
+  expect(page).toMatch(/note-bad" data-testid="flaw" data-kind="gap"><strong>n1<\/strong>: 3 records never came: numbers 7 to 9\./);
+  expect(page).toMatch(/note-warn" data-testid="flaw" data-kind="late"><strong>A record without an id/);
 });
 
-it("lists so many findings, and says how many more there are", () => {
-  const findings = Array.from({ length: 25 }, (_, n): Finding => ({ kind: "gap", severity: "missing", node: `n${n}`, boot: "1", text: "t", hint: "" }));
-  const page = shown({ ...audit(findings, []), findings_total: 2000 });
-  expect(page.match(/data-testid="finding"/g)).toHaveLength(20);
+it("lists so many flaws, and says how many more there are", () => {
+  const flaws = Array.from({ length: 25 }, (_, n): Flaw => ({ kind: "gap", severity: "missing", node: `n${n}`, boot: "1", text: "t", hint: "" }));
+  const page = shown({ ...audit(flaws, []), flaws_total: 2000 });
+  expect(page.match(/data-testid="flaw"/g)).toHaveLength(20);
   expect(page).toContain("And 1,980 more");
 });
 
@@ -40,7 +40,7 @@ it("shows the counts that are not 0 for some spool", () => {
 
 it("tells how far a clock is off", () => {
   expect([null, 0.4, -0.4, 12, -7200].map(formatOffset)).toEqual(["–", "± 1 s", "± 1 s", "+12.0 s", "−2 h 00 min"]);
-  const finding: Finding = { kind: "clock", severity: "note", node: "n1", boot: "00000000000000aa", text: "off", hint: "" };
-  const page = shown(audit([finding], [boot({ clock_offset_s: 10_800 }), boot({ boot: "00000000000000bb", clock_offset_s: 10_800 })]));
+  const flaw: Flaw = { kind: "clock", severity: "note", node: "n1", boot: "00000000000000aa", text: "off", hint: "" };
+  const page = shown(audit([flaw], [boot({ clock_offset_s: 10_800 }), boot({ boot: "00000000000000bb", clock_offset_s: 10_800 })]));
   expect(page.match(/class="bad">\+3 h 00 min/g)).toHaveLength(1);
 });

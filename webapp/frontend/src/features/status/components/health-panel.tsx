@@ -3,11 +3,11 @@ import { Empty, ErrorNote, Loading, Note, Panel } from "@/shared/ui/states";
 import { Table, sortRows } from "@/shared/ui/table";
 import { choice, useUrlState } from "@/shared/url-state";
 import { formatPlain } from "@/shared/units";
-import { useAudit, type Audit, type Finding } from "../api/get-audit";
+import { useAudit, type Audit, type Flaw } from "../api/get-audit";
 import { bootColumns } from "./boot-columns";
 
-/** Findings in view; `bellrock audit` lists them all. */
-const FINDINGS_SHOWN = 20;
+/** Flaws in view; `bellrock audit` lists them all. */
+const FLAWS_SHOWN = 20;
 const SPANS = ["day", "ever"] as const;
 
 /** What is missing, what is worth a look, and what came of each spool: the same report as `bellrock audit`. */
@@ -35,20 +35,20 @@ export function HealthPanel() {
 interface ReportProps {
   audit: Audit;
   nowMs: number;
-  /** Empty: as the server gave them, those with a finding first. */
+  /** Empty: as the server gave them, those with a flaw first. */
   sort: string;
   onSort: (sort: string) => void;
 }
 
 export function Report({ audit, nowMs, sort, onSort }: ReportProps) {
-  const clocksOff = new Set(audit.findings.filter((finding) => finding.kind === "clock").map((finding) => finding.boot ?? ""));
+  const clocksOff = new Set(audit.flaws.filter((flaw) => flaw.kind === "clock").map((flaw) => flaw.boot ?? ""));
   const columns = bootColumns(audit.boots, nowMs, clocksOff);
-  const hidden = audit.findings_total - Math.min(audit.findings.length, FINDINGS_SHOWN);
+  const hidden = audit.flaws_total - Math.min(audit.flaws.length, FLAWS_SHOWN);
   return (
     <>
-      <div className="panel-body notes" data-testid="findings" data-clean={audit.clean}>
+      <div className="panel-body notes" data-testid="flaws" data-clean={audit.clean}>
         {audit.clean && <Note><strong>Nothing is missing.</strong> Every record that an agent numbered has come.</Note>}
-        {audit.findings.slice(0, FINDINGS_SHOWN).map((finding) => <FindingNote key={`${finding.kind} ${finding.node} ${finding.boot} ${finding.text}`} finding={finding} />)}
+        {audit.flaws.slice(0, FLAWS_SHOWN).map((flaw) => <FlawNote key={`${flaw.kind} ${flaw.node} ${flaw.boot} ${flaw.text}`} flaw={flaw} />)}
         {hidden > 0 && <p className="muted">And {formatPlain(hidden)} more: <code>bellrock audit</code></p>}
       </div>
       <Table
@@ -57,16 +57,16 @@ export function Report({ audit, nowMs, sort, onSort }: ReportProps) {
         empty={<Empty title="No record has come in this time" />}
       />
       {audit.boots_total > audit.boots.length && (
-        <p className="panel-body muted">The first {formatPlain(audit.boots.length)} of {formatPlain(audit.boots_total)} spools, those with a finding first.</p>
+        <p className="panel-body muted">The first {formatPlain(audit.boots.length)} of {formatPlain(audit.boots_total)} spools, those with a flaw first.</p>
       )}
     </>
   );
 }
 
-function FindingNote({ finding }: { finding: Finding }) {
+function FlawNote({ flaw }: { flaw: Flaw }) {
   return (
-    <div className={`note note-${finding.severity === "missing" ? "bad" : "warn"}`} data-testid="finding" data-kind={finding.kind}>
-      <strong>{finding.node ?? "A record without an id"}</strong>: {finding.text}. {finding.hint && <span className="muted">{capital(finding.hint)}.</span>}
+    <div className={`note note-${flaw.severity === "missing" ? "bad" : "warn"}`} data-testid="flaw" data-kind={flaw.kind}>
+      <strong>{flaw.node ?? "A record without an id"}</strong>: {flaw.text}. {flaw.hint && <span className="muted">{capital(flaw.hint)}.</span>}
     </div>
   );
 }

@@ -1,4 +1,7 @@
-"""What an audit finds: pure functions from what the store and the agents tell to a report for a person."""
+"""What an audit tells: pure functions from what the store and the agents say to a report for a person.
+
+A flaw is of the records: they are not all there (severity "missing"), or something about them is worth a look ("note"). A finding is of a job.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,8 +13,8 @@ from pipeline.store.mark import Gap, Key, Mark
 SILENT_S = 300
 # A clock that is further from the server's is told.
 CLOCK_OFFSET_S_MAX = 300
-# Findings and boots that a report lists; all are counted.
-FINDINGS_MAX = 1000
+# Flaws and boots that a report lists; all are counted.
+FLAWS_MAX = 1000
 GAPS_LISTED_MAX = 64
 
 # What agents count that makes figures too low, or poorer: name → what it is of.
@@ -39,30 +42,30 @@ def report(
     silent_s: int,
     limit: int,
 ) -> dict[str, Any]:
-    """The report of an audit, as /api/v1/audit answers it: `boots` are those with a finding first, then the last heard of, `limit` at most.
+    """The report of an audit, as /api/v1/audit answers it: `boots` are those with a flaw first, then the last heard of, `limit` at most.
 
     marks: the last heard of first, each node's newest always among them. told: what agents count (LOSSES, OVERFLOWS) since `since_ns`, by boot. proof: None where rows were not counted.
     """
     states = _states(marks, now_ns, silent_s)
-    findings = []
+    flaws = []
     boots = []
     for key, mark in marks:
         gaps = [gap for gap in mark.gaps if gap.until_ns >= since_ns]
         found = _of_boot(key, mark, gaps, told.get(key, {}), states[key], now_ns)
-        findings += found
+        flaws += found
         boots.append((not found, _boot_json(key, mark, gaps, told.get(key, {}), states[key])))
     # What a mark counts bears no time.
-    findings += [] if since_ns else _of_dropped_letters(marks, letters)
-    findings += _at_once(marks) + _of_letters(letters) + ([] if proof is None else _of_proof(proof))
+    flaws += [] if since_ns else _of_dropped_letters(marks, letters)
+    flaws += _at_once(marks) + _of_letters(letters) + ([] if proof is None else _of_proof(proof))
     # Sorting keeps the order of what is alike.
-    findings.sort(key=lambda finding: finding["severity"] != "missing")
+    flaws.sort(key=lambda flaw: flaw["severity"] != "missing")
     boots.sort(key=lambda entry: entry[0])
     return {
         "now_ns": now_ns,
         "since_ns": since_ns,
-        "clean": all(finding["severity"] != "missing" for finding in findings),
-        "findings": findings[:FINDINGS_MAX],
-        "findings_total": len(findings),
+        "clean": all(flaw["severity"] != "missing" for flaw in flaws),
+        "flaws": flaws[:FLAWS_MAX],
+        "flaws_total": len(flaws),
         "boots": [boot for _, boot in boots[:limit]],
         "boots_total": len(boots),
         "dead_letters": [_letters_json(line) for line in letters],
@@ -88,14 +91,14 @@ def _of_boot(key: Key, mark: Mark, gaps: list[Gap], told: Mapping[str, float], s
     if gaps:
         missing = sum(gap.missing for gap in gaps)
         text = f"{_count(missing, 'record')} never came: numbers {_ranges(gaps)}"
-        found.append(_finding("gap", key, text, "the node's disk or the way here lost them; look at the agent's log for torn or damaged spool entries"))
+        found.append(_flaw("gap", key, text, "the node's disk or the way here lost them; look at the agent's log for torn or damaged spool entries"))
     for name, what in LOSSES.items():
         if told.get(name, 0) > 0:
             text = f"the agent tells of {told[name]:,.0f} {what}"
-            found.append(_finding(name, key, text, "figures of jobs that ran there then may be too low; the agent's log says why"))
+            found.append(_flaw(name, key, text, "figures of jobs that ran there then may be too low; the agent's log says why"))
     if state == "silent":
         text = f"the agent has been silent for {_span((now_ns - mark.last_ns) / _SECOND)}, and did not say that it ends"
-        found.append(_finding("silent", key, text, "look there with `systemctl status bellrock-agent`; what it has seen waits in its spool"))
+        found.append(_flaw("silent", key, text, "look there with `systemctl status bellrock-agent`; what it has seen waits in its spool"))
     if state == "replaced" and not mark.ended:
         text = "a newer boot took its place, and it did not say that it ends: whether all that its spool held came is not known"
         found.append(_note("replaced", key, text, "it ends so where a machine crashes; if its spool is left somewhere, run an agent on it"))
@@ -136,7 +139,7 @@ def _of_letters(letters: Sequence[Letters]) -> list[dict]:
             found.append(_conflict(key, line.count))
         else:
             text = f"{_count(line.count, 'record')} became dead letters: {line.reason}"
-            found.append(_finding("dead_letters", key, text, "`bellrock audit --json` shows the newest as it came"))
+            found.append(_flaw("dead_letters", key, text, "`bellrock audit --json` shows the newest as it came"))
     return found
 
 
@@ -154,36 +157,36 @@ def _of_dropped_letters(marks: Sequence[tuple[Key, Mark]], letters: Sequence[Let
             found.append(_conflict(key, conflicts))
         if others > 0:
             text = f"{_count(others, 'record')} became dead letters that are not kept any more, or not listed"
-            found.append(_finding("dead_letters", key, text, "what comes of the same cause is still listed; `bellrock audit --node` lists one node's"))
+            found.append(_flaw("dead_letters", key, text, "what comes of the same cause is still listed; `bellrock audit --node` lists one node's"))
     return found
 
 
 def _conflict(key: Key | None, count: int) -> dict:
     text = f"{_count(count, 'record')} came with a number that another record had before: two agents have the same boot id"
     hint = "a machine was cloned while its agent ran: stop one of the two agents, empty its spool directory, and start it again"
-    return _finding("conflict", key, text, hint)
+    return _flaw("conflict", key, text, hint)
 
 
 def _of_proof(proof: Proof) -> list[dict]:
     found = []
     for key, (expected, rows, distinct) in proof.boots.items():
         if rows != distinct:
-            found.append(_finding("rows_twice", key, f"{rows - distinct:,} rows are there twice", _DAMAGE))
+            found.append(_flaw("rows_twice", key, f"{rows - distinct:,} rows are there twice", _DAMAGE))
         if distinct != expected:
-            found.append(_finding("rows", key, f"there are {distinct:,} rows where there should be {expected:,}", _DAMAGE))
+            found.append(_flaw("rows", key, f"there are {distinct:,} rows where there should be {expected:,}", _DAMAGE))
     return found
 
 
 _DAMAGE = "the store's file is damaged or was changed by hand: put it aside, keep the spools, and tell Bellrock's makers"
 
 
-def _finding(kind: str, key: Key | None, text: str, hint: str, severity: str = "missing") -> dict:
+def _flaw(kind: str, key: Key | None, text: str, hint: str, severity: str = "missing") -> dict:
     node, boot = key if key is not None else (None, None)
     return {"kind": kind, "severity": severity, "node": node, "boot": None if boot is None else f"{boot:016x}", "text": text, "hint": hint}
 
 
 def _note(kind: str, key: Key, text: str, hint: str) -> dict:
-    return _finding(kind, key, text, hint, "note")
+    return _flaw(kind, key, text, hint, "note")
 
 
 def _boot_json(key: Key, mark: Mark, gaps: list[Gap], told: Mapping[str, float], state: str) -> dict:
