@@ -20,8 +20,6 @@ from bellrock.state import find
 # Counting all rows of a large store takes so long at most.
 DEEP_TIMEOUT_S = 3600.0
 TIMEOUT_S = 60.0
-# Of what agents count, operations and records.
-LOST = ("lost", "lost_runs", "lost_records")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -93,7 +91,7 @@ def _boots(boots: Sequence[dict[str, Any]], now_ns: int) -> Table:
         "REFUSED": [boot["dead_letters"] for boot in boots],
         "AGAIN": [boot["duplicates"] for boot in boots],
         "LATE": [boot["late"] for boot in boots],
-        "LOST": [sum(boot["told"].get(name, 0) for name in LOST) for boot in boots],
+        "LOST": [boot["lost"] for boot in boots],
         "FOLDED": [boot["told"].get("folded", 0) for boot in boots],
     }
     full_s = [boot["told"].get("spool_full_seconds", 0) for boot in boots]

@@ -5,14 +5,10 @@ from collections import Counter
 
 from pipeline.store import Store
 
-from .flaws import LOSSES, OVERFLOWS
-
-TOLD = (*LOSSES, *OVERFLOWS)
+from .losses import LOSSES, TOLD, lost, whole
 
 # The last value stands; all other values of an agent's samples are what was counted in an interval, and are added up.
 GAUGES = ("spool_bytes", "rings", "rss_bytes", "ended")
-# Values that count what programs did and no record tells. What a damaged spool loses (`lost_records`) is missing from the sequence, too.
-LOST = ("lost", "lost_runs")
 # An agent counts a loss when it next looks at the ring, in an interval that may begin after the job's end.
 NOTICED_WITHIN_NS = 60 * 10**9
 LATEST_NS = 2**63 - 1
@@ -60,11 +56,11 @@ class Agents:
         found = [
             {
                 "node": node,
-                "lost": round(sum(values[name] for name in ("missing", *LOST))),
-                "lost_names": round(values["lost_names"]),
-                "lost_log_bytes": round(values["lost_log_bytes"]),
-                "spool_full_s": round(values["spool_full_seconds"]),
-                "folded": round(values["folded"]),
+                "lost": values["missing"] + lost(values),
+                "lost_names": whole(values["lost_names"]),
+                "lost_log_bytes": whole(values["lost_log_bytes"]),
+                "spool_full_s": whole(values["spool_full_seconds"]),
+                "folded": whole(values["folded"]),
             }
             for node, values in sorted(sums.items())
         ]

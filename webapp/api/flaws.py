@@ -9,6 +9,8 @@ from typing import Any
 from pipeline.store import CONFLICT, Letters, Proof
 from pipeline.store.mark import Gap, Key, Mark
 
+from .losses import LOSSES, lost, whole
+
 # An agent that runs sends a sample every few seconds; one that was not heard of for so long is silent.
 SILENT_S = 300
 # A clock that is further from the server's is told.
@@ -16,17 +18,6 @@ CLOCK_OFFSET_S_MAX = 300
 # Flaws and boots that a report lists; all are counted.
 FLAWS_MAX = 1000
 GAPS_LISTED_MAX = 64
-
-# What agents count that makes figures too low, or poorer: name → what it is of.
-LOSSES = {
-    "lost": "operations that programs could not record",
-    "lost_runs": "runs that were overwritten in a ring file before they were read",
-    "lost_records": "records that were lost with a damaged spool",
-    "lost_names": "file names that found no room",
-    "lost_log_bytes": "bytes of a trace log that were gone before they were read",
-}
-# What costs detail and no sum.
-OVERFLOWS = ("folded", "spool_full_seconds")
 
 _SECOND = 10**9
 
@@ -44,7 +35,7 @@ def report(
 ) -> dict[str, Any]:
     """The report of an audit, as /api/v1/audit answers it: `boots` are those with a flaw first, then the last heard of, `limit` at most.
 
-    marks: the last heard of first, each node's newest always among them. told: what agents count (LOSSES, OVERFLOWS) since `since_ns`, by boot. proof: None where rows were not counted.
+    marks: the last heard of first, each node's newest always among them. told: what agents count (losses.TOLD) since `since_ns`, by boot. proof: None where rows were not counted.
     """
     states = _states(marks, now_ns, silent_s)
     flaws = []
@@ -94,7 +85,7 @@ def _of_boot(key: Key, mark: Mark, gaps: list[Gap], told: Mapping[str, float], s
         found.append(_flaw("gap", key, text, "the node's disk or the way here lost them; look at the agent's log for torn or damaged spool entries"))
     for name, what in LOSSES.items():
         if told.get(name, 0) > 0:
-            text = f"the agent tells of {told[name]:,.0f} {what}"
+            text = f"the agent tells of {whole(told[name]):,} {what}"
             found.append(_flaw(name, key, text, "figures of jobs that ran there then may be too low; the agent's log says why"))
     if state == "silent":
         text = f"the agent has been silent for {_span((now_ns - mark.last_ns) / _SECOND)}, and did not say that it ends"
@@ -112,7 +103,7 @@ def _of_boot(key: Key, mark: Mark, gaps: list[Gap], told: Mapping[str, float], s
         text = f"the spool was full for {_span(told['spool_full_seconds'])}: the rings were not read meanwhile"
         found.append(_note("spool_full", key, text, "give the agent a larger spool_max_bytes, or see why the server did not take its records"))
     if told.get("folded", 0) > 0:
-        text = f"{_count(round(told['folded']), 'operation')} were folded: their counts and bytes are exact, single times and offsets are not"
+        text = f"{_count(whole(told['folded']), 'operation')} were folded: their counts and bytes are exact, single times and offsets are not"
         found.append(_note("folded", key, text, ""))
     return found
 
@@ -201,6 +192,7 @@ def _boot_json(key: Key, mark: Mark, gaps: list[Gap], told: Mapping[str, float],
         "dead_letters": mark.letters,
         "conflicts": mark.conflicts,
         "late": mark.late,
+        "lost": lost(told),
         "first_append_ns": mark.first_ns,
         "last_append_ns": mark.last_ns,
         "clock_offset_s": None if mark.clock_offset_ns is None else mark.clock_offset_ns / _SECOND,
@@ -247,4 +239,4 @@ def _span(seconds: float) -> str:
     for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
+    return f"{seconds:.0f} s" if seconds >= 1 else "less than 1 s"

@@ -406,6 +406,8 @@ def test_a_full_spool_is_told_of_a_job_and_is_no_loss(site):
     assert site.get("/api/v1/jobs/7")["losses"] == [], "which of its operations were folded the job's own runs say"
     site.store.sample_rows.append(sample(start=T0, end=T0 + S, spool_full_seconds=12))
     assert site.get("/api/v1/jobs/7")["losses"] == [loss(spool_full_s=12, folded=7)]
+    site.store.sample_rows = [sample(start=T0, end=T0 + S, spool_full_seconds=0.3)]
+    assert site.get("/api/v1/jobs/7")["losses"] == [loss(spool_full_s=1)], "never 0 where there was something"
     now_ns = time.time_ns()
     site.store.sample_rows = [sample(start=now_ns - S, end=now_ns, spool_full_seconds=12, lost_log_bytes=0)]
     assert site.get("/api/v1/status")["losses"] == []

@@ -49,6 +49,8 @@ def test_what_an_agent_tells_as_lost_is_missing(name):
     found = audit((KEY, mark()), told={KEY: {name: 1234.0, "folded": 0.0}})
     assert (found["clean"], kinds(found)) == (False, [name]) and "1,234" in found["flaws"][0]["text"]
     assert found["boots"][0]["told"] == {name: 1234.0}
+    assert found["boots"][0]["lost"] == (1234 if name in ("lost", "lost_runs") else 0)
+    assert "tells of 1 " in audit((KEY, mark()), told={KEY: {name: 0.2}})["flaws"][0]["text"]
 
 
 def test_what_costs_no_sum_is_a_note():
@@ -57,6 +59,7 @@ def test_what_costs_no_sum_is_a_note():
     assert found["clean"] and kinds(found) == ["clock", "late", "spool_full", "folded"]
     texts = " ".join(flaw["text"] for flaw in found["flaws"])
     assert "2.0 hours behind the server's" in texts and "full for 4.0 minutes" in texts and "5 operations were folded" in texts
+    assert "full for less than 1 s" in audit((KEY, mark()), told={KEY: {"spool_full_seconds": 0.3}})["flaws"][0]["text"]
     assert kinds(audit((KEY, mark(clock_offset_ns=299 * S)))) == []
     assert "ahead" in audit((KEY, mark(clock_offset_ns=301 * S)))["flaws"][0]["text"]
 

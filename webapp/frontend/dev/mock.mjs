@@ -114,7 +114,7 @@ function audit() {
   const flaw = (kind, severity, node, text, hint) => ({ kind, severity, node, boot: "5f3a9c01d2e4b687", text, hint });
   const boot = (node, index) => ({
     node, boot: `5f3a9c01d2e4b6${80 + index}`, state: index === 2 ? "silent" : "heard", seq: 8812 + index * 71, missing: index === 1 ? 3 : 0, gaps: [],
-    duplicates: index * 40, dead_letters: 0, conflicts: 0, late: 0, first_append_ns: started * 1e6, last_append_ns: (Date.now() - [900, 2400, 395_000][index]) * 1e6,
+    duplicates: index * 40, dead_letters: 0, conflicts: 0, late: 0, lost: index === 1 ? 42 : 0, first_append_ns: started * 1e6, last_append_ns: (Date.now() - [900, 2400, 395_000][index]) * 1e6,
     clock_offset_s: [-0.2, 10_800, -2][index], told: index === 1 ? { lost: 42, spool_full_seconds: 75, folded: 18_211 } : {},
   });
   const flaws = [

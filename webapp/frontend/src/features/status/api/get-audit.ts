@@ -21,6 +21,7 @@ export interface Boot {
   duplicates: number;
   dead_letters: number;
   late: number;
+  lost: number;
   last_append_ns: number;
   /** Above 0: the node's clock is ahead of the server's. */
   clock_offset_s: number | null;

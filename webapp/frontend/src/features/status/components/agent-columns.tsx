@@ -4,8 +4,8 @@ import { formatAge, formatByName, formatPlain, formatTime } from "@/shared/units
 
 /** The counters that are always shown, in the order in which an operation meets them. */
 const MAIN_COUNTERS = ["seen", "merged", "sent", "acknowledged", "lost"];
-/** Counters of losses: red where they are not 0. */
-const LOSSES = new Set(["lost", "lost_runs", "lost_records", "lost_names", "lost_log_bytes", "missing"]);
+/** Counters of losses bear names that begin so; they are red where they are not 0. */
+const LOSS = /^(lost|missing)/;
 /** What Health tells as the agent's state. */
 const LEFT_OUT = ["ended"];
 const HELP: Record<string, string> = {
@@ -37,7 +37,7 @@ export function agentColumns(agents: readonly AgentStatus[], nowMs: number): Col
     key: name, header: title(name), sortKey: name, numeric: true, help: HELP[name],
     value: (agent) => read(agent) ?? null,
     title: (agent) => formatPlain(read(agent)),
-    cell: (agent) => <span className={LOSSES.has(name) && (read(agent) ?? 0) > 0 ? "bad" : undefined}>{formatByName(name, read(agent))}</span>,
+    cell: (agent) => <span className={LOSS.test(name) && (read(agent) ?? 0) > 0 ? "bad" : undefined}>{formatByName(name, read(agent))}</span>,
   });
   return [
     { key: "node", header: "Node", sortKey: "node", value: (agent) => agent.node, cell: (agent) => agent.node },

@@ -4,7 +4,6 @@ import type { Boot } from "../api/get-audit";
 
 const STATES: Record<Boot["state"], string> = { heard: "Runs", silent: "Silent", ended: "Ended", replaced: "Replaced" };
 const STATE_HELP = "Silent: nothing came for 5 minutes, and the agent did not say that it ends. Replaced: a later spool of the node took its place";
-const LOST = ["lost", "lost_runs", "lost_records"];
 
 /** Columns for what came of each spool; of the counts, those that are not 0 for some spool. `clocksOff`: spools whose clock the server finds off. */
 export function bootColumns(boots: readonly Boot[], nowMs: number, clocksOff: ReadonlySet<string>): Column<Boot>[] {
@@ -15,7 +14,7 @@ export function bootColumns(boots: readonly Boot[], nowMs: number, clocksOff: Re
   const counts = [
     count("missing", "Missing", "Records that never came", (boot) => boot.missing, true),
     count("dead_letters", "Refused", "Records that became dead letters", (boot) => boot.dead_letters, true),
-    count("lost", "Lost", "Operations and records that the agent tells as lost", (boot) => LOST.reduce((sum, name) => sum + (boot.told[name] ?? 0), 0), true),
+    count("lost", "Lost", "Operations and runs that the agent tells as lost", (boot) => boot.lost, true),
     count("duplicates", "Again", "Records that came again, as after a broken connection, and were dropped", (boot) => boot.duplicates),
     count("late", "Late", "Records that came more than a day after their end; they are kept", (boot) => boot.late),
     count("folded", "Folded", "Operations folded because they came too fast: counts and bytes are exact, single times and offsets are not", (boot) => boot.told.folded ?? 0),

@@ -6,7 +6,7 @@ import { Report } from "./health-panel";
 
 const nowMs = 1_763_720_000_000;
 const boot = (fields: Partial<Boot> = {}): Boot => ({
-  node: "n1", boot: "00000000000000aa", state: "heard", seq: 9, missing: 0, duplicates: 0, dead_letters: 0, late: 0, last_append_ns: nowMs * 1e6,
+  node: "n1", boot: "00000000000000aa", state: "heard", seq: 9, missing: 0, duplicates: 0, dead_letters: 0, late: 0, lost: 0, last_append_ns: nowMs * 1e6,
   clock_offset_s: 0.2, told: {}, ...fields,
 });
 const audit = (flaws: Flaw[], boots: Boot[]): Audit => ({
@@ -35,7 +35,7 @@ it("shows the counts that are not 0 for some spool", () => {
   const keys = (boots: Boot[]) => bootColumns(boots, nowMs, new Set()).map((column) => column.key);
   const always = ["node", "boot", "state", "last_append_ns", "clock_offset_s", "seq"];
   expect(keys([boot()])).toEqual(always);
-  expect(keys([boot({ missing: 2 }), boot({ told: { lost_runs: 1, spool_full_seconds: 5 } })])).toEqual([...always, "missing", "lost", "spool_full_s"]);
+  expect(keys([boot({ missing: 2 }), boot({ lost: 1, told: { lost_runs: 1, spool_full_seconds: 5 } })])).toEqual([...always, "missing", "lost", "spool_full_s"]);
 });
 
 it("tells how far a clock is off", () => {
