@@ -14,8 +14,8 @@ from rich.text import Text
 from bellrock import text
 from bellrock.client import Client
 from bellrock.errors import Unavailable, UsageError
-from bellrock.report import of
 from bellrock.state import find
+from bellrock.text import of
 
 # Counting all rows of a large store takes so long at most.
 DEEP_TIMEOUT_S = 3600.0

@@ -182,14 +182,14 @@ Examples:
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most so many.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON array.")
 def jobs(search: str | None, job_state: str | None, limit: int, as_json: bool) -> None:
-    from bellrock import report
+    from bellrock import report_tables
 
     with _server("jobs") as lease:
         found = list(lease.client.every_job(search=search, state=job_state, limit=limit))
     if as_json:
         output.show_json(found)
     elif found:
-        output.show(report.jobs_table(found))
+        output.show(report_tables.jobs_table(found))
     else:
         console.say("no job yet; begin with `bellrock run -- CMD`" if not (search or job_state) else "no job fits")
 
@@ -213,7 +213,7 @@ Examples:
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: job, profile, series, files, processes.")
 def show(job: str, file_limit: int, process_limit: int, as_json: bool) -> None:
-    from bellrock import report
+    from bellrock import report_tables
 
     with _server("show") as lease:
         client = lease.client
@@ -227,7 +227,7 @@ def show(job: str, file_limit: int, process_limit: int, as_json: bool) -> None:
     if as_json:
         output.show_json({**answer, "series": series, "files": files["files"], "processes": processes["processes"]})
     else:
-        output.show(report.show(answer, series, files, processes, page, output.stdout().width))
+        output.show(report_tables.show(answer, series, files, processes, page, output.stdout().width))
 
 
 @cli.command(

@@ -38,6 +38,12 @@ def number(value: float | None) -> str:
     return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
 
 
+def of(count: int | None, noun: str) -> str:
+    """ "1 file", "3 files", "2 processes"."""
+    plural = noun + ("es" if noun.endswith("s") else "s")
+    return f"{number(count)} {noun if count == 1 else plural}"
+
+
 def duration(seconds: float | None) -> str:
     """0.0123 → "12.3 ms", 75 → "1 min 15 s"; None → "-"."""
     if seconds is None:

@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from bellrock import report
+from bellrock import report, report_tables
 
 PROFILE = {
     **dict.fromkeys(report.HEADLINE, 0),
@@ -94,7 +94,7 @@ def test_losses_are_told_first() -> None:
     answer = {"job": JOB, "profile": PROFILE, "losses": [loss(lost=1234)]}
     told = "1,234 operations or records were lost on n1?[2J meanwhile: the figures are perhaps too low"
     assert report.summary(answer)[1].strip() == told and "operations or" not in report.summary(answer)[2]
-    shown = rendered(report.show(answer, SERIES, FILES, PROCESSES, "http://x", 120))
+    shown = rendered(report_tables.show(answer, SERIES, FILES, PROCESSES, "http://x", 120))
     assert shown.index("1,234 operations or records were lost") < shown.index("Traffic")
 
 
@@ -106,14 +106,14 @@ def test_a_spool_that_was_full_is_told_in_plain_words_and_is_no_loss() -> None:
         "the agent's spool on n1?[2J was full for 1 min 15 s meanwhile, and 3 operations of programs there were folded: "
         "counts and bytes are exact, single times and offsets are not",
     ]
-    assert "full for 1 min 15 s" in rendered(report.show(answer, SERIES, FILES, PROCESSES, "http://x", 120))
+    assert "full for 1 min 15 s" in rendered(report_tables.show(answer, SERIES, FILES, PROCESSES, "http://x", 120))
 
 
 def test_a_job_of_which_nothing_was_seen_says_why_that_may_be() -> None:
     blank = {**PROFILE, "processes": 0, "write_ops": 0, "metadata_ops": 0, "errors": 0}
     said = report.summary({"job": JOB, "profile": blank, "losses": []})[1]
     assert "an empty environment" in said and "statically" not in said, "what cannot be preloaded would be named"
-    shown = rendered(report.show({"job": JOB, "profile": blank, "losses": []}, SERIES, FILES, PROCESSES, "http://x", 120))
+    shown = rendered(report_tables.show({"job": JOB, "profile": blank, "losses": []}, SERIES, FILES, PROCESSES, "http://x", 120))
     assert "bare system calls" in shown and "MODE" not in shown
 
 
@@ -126,7 +126,7 @@ def test_what_could_not_be_watched_is_said_and_not_shown_as_nothing() -> None:
     wholly = {name: value if name in keep else None for name, value in PROFILE.items()} | {"operations": [], "request_sizes": [], "unseen": rows[:1]}
     lines = report.summary({"job": JOB, "profile": wholly, "losses": []})
     assert "processes unseen on 1 node" in lines[0] and "could not be watched" in lines[1] and len(lines) == 2
-    shown = rendered(report.show({"job": JOB, "profile": wholly, "losses": []}, SERIES, FILES, PROCESSES, "http://x", 120))
+    shown = rendered(report_tables.show({"job": JOB, "profile": wholly, "losses": []}, SERIES, FILES, PROCESSES, "http://x", 120))
     assert "could not be watched" in shown and "no I/O" not in shown and "MODE" not in shown
 
 
@@ -140,7 +140,7 @@ def test_a_failed_job_tells_its_exit_code_and_a_running_one_its_time() -> None:
 
 
 def test_the_report_shows_every_part() -> None:
-    shown = rendered(report.show({"job": JOB, "profile": PROFILE, "losses": []}, SERIES, FILES, PROCESSES, "http://127.0.0.1:8425/jobs/j1", 120))
+    shown = rendered(report_tables.show({"job": JOB, "profile": PROFILE, "losses": []}, SERIES, FILES, PROCESSES, "http://127.0.0.1:8425/jobs/j1", 120))
     for part in (
         "all processes share one file",
         "Bandwidth over time",
@@ -157,7 +157,7 @@ def test_the_report_shows_every_part() -> None:
 
 
 def test_the_report_fits_a_narrow_terminal() -> None:
-    shown = rendered(report.show({"job": JOB, "profile": PROFILE, "losses": []}, SERIES, FILES, PROCESSES, "http://x", 80), 80)
+    shown = rendered(report_tables.show({"job": JOB, "profile": PROFILE, "losses": []}, SERIES, FILES, PROCESSES, "http://x", 80), 80)
     assert max(len(line) for line in shown.splitlines()) <= 80
 
 
@@ -169,7 +169,7 @@ def test_the_table_of_jobs_takes_what_is_not_known_yet() -> None:
         "end_ns": None,
         **dict.fromkeys(("processes", "read_bytes", "write_bytes", "io_mode_read")),
     }
-    shown = rendered(report.jobs_table([{**JOB, **PROFILE}, early]), 160)
+    shown = rendered(report_tables.jobs_table([{**JOB, **PROFILE}, early]), 160)
     first, second = shown.splitlines()[1:]
     assert "j1" in first and "64.0 MiB" in first and "- / N-1" in first
     assert "j2" in second and "running" in second and "- / -" in second
