@@ -6,7 +6,7 @@ import pyarrow as pa
 from pipeline.store.duckdb_tables import as_table, insert, upsert
 from pipeline.store.mark import Gap, Key, Mark, opened
 
-# Letters that are kept, and how many more may come before the oldest are dropped, so that a broken peer cannot fill the disk with them.
+# Letters that are kept, and how many more may come before some are dropped, so that a broken peer cannot fill the disk with them.
 LETTERS_KEPT = 100_000
 LETTERS_SLACK = 10_000
 
@@ -158,8 +158,13 @@ def _gaps(mark: Mark | None) -> tuple[Gap, ...]:
 
 
 def drop_letters(cursor: duckdb.DuckDBPyConnection, count: int) -> None:
-    """Drops the oldest dead letters."""
-    cursor.execute(f"DELETE FROM dead_letters WHERE rowid IN (SELECT rowid FROM dead_letters ORDER BY received_ns, rowid LIMIT {count})")
+    """Drops so many dead letters: the oldest ones of the nodes that have most, so that a broken node costs no other node's. Those that bear no
+    node's name are of one node."""
+    newer = "row_number() OVER (PARTITION BY node ORDER BY received_ns DESC, rowid DESC)"
+    cursor.execute(
+        f"DELETE FROM dead_letters WHERE rowid IN (SELECT letter FROM (SELECT rowid AS letter, received_ns, {newer} AS place FROM dead_letters) "
+        f"ORDER BY place DESC, received_ns, letter LIMIT {count})"
+    )
 
 
 def read_marks(

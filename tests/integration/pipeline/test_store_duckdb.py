@@ -204,6 +204,29 @@ def test_of_dead_letters_the_newest_are_kept_and_all_are_counted(tmp_path, monke
     store.close()
 
 
+def test_a_broken_node_pushes_out_no_other_nodes_dead_letters(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_duckdb, "LETTERS_KEPT", 10)
+    monkeypatch.setattr(store_duckdb, "LETTERS_SLACK", 2)
+
+    def bad(node: str, *numbers: int) -> list[dict]:
+        return [run_event(n, node=node, op="bad") for n in numbers]
+
+    def kept() -> dict[str | None, tuple[int, int | None]]:
+        return {line.node: (line.count, line.seq) for line in store.letters()}
+
+    store = DuckDBStore(tmp_path / "r")
+    store.append(bad("quiet", 1, 2) + bad("other", 1, 2, 3) + [None])
+    for first in (1, 101, 201):  # the last batch alone is more than is kept
+        store.append(bad("broken", *range(first, first + (50 if first == 201 else 4))))
+    assert kept() == {"quiet": (2, 2), "other": (3, 3), "broken": (4, 250), None: (1, None)}
+    assert store.status()["dead_letters_dropped"] == 64 - 10
+    store.append([None] * 40)
+    assert kept() == {"quiet": (2, 2), "other": (2, 3), "broken": (3, 250), None: (3, None)}, "what bears no name is of one node"
+    store.append([event for n in range(40) for event in bad(f"made-up{n}", 1)])
+    assert sum(count for count, _ in kept().values()) == 10, "bounded, whatever names they bear"
+    store.close()
+
+
 def test_the_proof_finds_rows_that_are_gone_and_rows_that_are_there_twice(tmp_path, monkeypatch):
     monkeypatch.setattr(store_audit, "ROWS_AT_ONCE", 3)  # so that several parts add up
     path = tmp_path / "r"
