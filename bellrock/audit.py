@@ -80,7 +80,7 @@ def _flaws(flaws: Sequence[dict[str, Any]], style: str) -> Table:
         said = Text(text.plain(flaw["text"]))
         if flaw["hint"]:
             said.append(f"\n{text.plain(flaw['hint'])}", "dim")
-        table.add_row(text.plain(flaw["node"] or "(no id)"), said)
+        table.add_row(text.plain(flaw["node"] or "-"), said)
     return table
 
 

@@ -155,10 +155,11 @@ class Ingest:
 
     def status(self) -> dict[str, Any]:
         """Counters since `start`, and how it stands: `connections` (open now), `queued_windows`, `last_commit_ns`, `error` (text while the
-        store fails, else None)."""
+        store fails, else None), and `certificate` (see `Certificates.status`; None without TLS)."""
         with self._lock:
             counts, connections = dict(self._counts), len(self._sockets)
-        return {**counts, **self._writer.status(), "connections": connections}
+        certificate = None if self._certificates is None else self._certificates.status()
+        return {**counts, **self._writer.status(), "connections": connections, "certificate": certificate}
 
     def _count(self, name: str) -> None:
         with self._lock:

@@ -13,8 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline import certificate
+
 log = logging.getLogger(__name__)
 
+# So often the log tells that the server's own certificate ends.
+WARN_EVERY_S = 86400.0
 # Names of a certificate, and characters of a name, that a message quotes: what a client shows is not ours.
 QUOTED_NAMES_MAX = 4
 QUOTED_CHARACTERS_MAX = 100
@@ -47,10 +51,12 @@ class TlsFiles:
 
 @dataclass(frozen=True)
 class Loaded:
-    """One state of the files. `trust` counts how often the authorities have changed."""
+    """One state of the files. `trust` counts how often the authorities have changed; `ends`: when the server's certificate does, s since the
+    epoch."""
 
     context: ssl.SSLContext
     trust: int
+    ends: float
 
 
 class Certificates:
@@ -63,9 +69,30 @@ class Certificates:
         self._seen = _signature(files)
         self._failed: tuple | None = None
         self._authorities = b""
+        self._warned: tuple[float, bool, float] | None = None  # of which end, whether it was past, and when (monotonic)
         self.now = self._load(0)
+        self._warn()
 
     def look(self) -> None:
+        """Takes over new files, and warns of the certificate's end."""
+        self._take_over()
+        self._warn()
+
+    def status(self) -> dict[str, Any]:
+        """`file` of the server's certificate, and `ends_ns`."""
+        return {"file": str(self.files.cert), "ends_ns": round(self.now.ends) * 10**9}
+
+    def _warn(self) -> None:
+        now_s = time.time()
+        warning = certificate.warning(self.files.cert, self.now.ends, now_s)
+        if warning is None:
+            return
+        about = (self.now.ends, now_s >= self.now.ends)
+        if self._warned is None or self._warned[:2] != about or time.monotonic() - self._warned[2] >= WARN_EVERY_S:
+            self._warned = (*about, time.monotonic())
+            log.warning("ingest: %s; %s", *warning)
+
+    def _take_over(self) -> None:
         """Takes over files that changed. Those that cannot be used are told of once, and looked at again each time: they may be half
         written. Until they can, what was there before holds."""
         seen = _signature(self.files)
@@ -87,7 +114,7 @@ class Certificates:
         if authorities != self._authorities:
             self._authorities = authorities
             trust += 1
-        return Loaded(context, trust)
+        return Loaded(context, trust, _end_of(self.files.cert))
 
 
 @dataclass(frozen=True)
@@ -151,6 +178,13 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise TlsError(f"{path}: {error.strerror}; check the path with `ls -l {path}`") from error
+
+
+def _end_of(path: Path) -> float:
+    try:
+        return certificate.end_of(_read(path))
+    except ValueError as error:
+        raise TlsError(f"{path}: when its certificate ends is not understood: {error}; look with `openssl x509 -noout -enddate -in {path}`") from error
 
 
 def _signature(files: TlsFiles) -> tuple:

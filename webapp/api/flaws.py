@@ -6,6 +6,7 @@ A flaw is of the records: they are not all there (severity "missing"), or someth
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline import certificate
 from pipeline.store import CONFLICT, Letters, Proof
 from pipeline.store.mark import Gap, Key, Mark
 
@@ -32,10 +33,12 @@ def report(
     since_ns: int,
     silent_s: int,
     limit: int,
+    server_certificate: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The report of an audit, as /api/v1/audit answers it: `boots` are those with a flaw first, then the last heard of, `limit` at most.
 
-    marks: the last heard of first, each node's newest always among them. told: what agents count (losses.TOLD) since `since_ns`, by boot. proof: None where rows were not counted.
+    marks: the last heard of first, each node's newest always among them. told: what agents count (losses.TOLD) since `since_ns`, by boot. proof: None where rows were not counted. server_certificate: see
+    pipeline.tls.Certificates.status; None without TLS.
     """
     states = _states(marks, now_ns, silent_s)
     flaws = []
@@ -48,6 +51,7 @@ def report(
     # What a mark counts bears no time.
     flaws += [] if since_ns else _of_dropped_letters(marks, letters)
     flaws += _at_once(marks) + _of_letters(letters) + ([] if proof is None else _of_proof(proof))
+    flaws += _of_certificate(server_certificate, now_ns)
     # Sorting keeps the order of what is alike.
     flaws.sort(key=lambda flaw: flaw["severity"] != "missing")
     boots.sort(key=lambda entry: entry[0])
@@ -129,7 +133,7 @@ def _of_letters(letters: Sequence[Letters]) -> list[dict]:
         if line.cause == CONFLICT:
             found.append(_conflict(key, line.count))
         else:
-            text = f"{_count(line.count, 'record')} became dead letters: {line.reason}"
+            text = f"{_count(line.count, 'record')}{'' if key else ' without an id'} became dead letters: {line.reason}"
             found.append(_flaw("dead_letters", key, text, "`bellrock audit --json` shows the newest as it came"))
     return found
 
@@ -166,6 +170,14 @@ def _of_proof(proof: Proof) -> list[dict]:
         if distinct != expected:
             found.append(_flaw("rows", key, f"there are {distinct:,} rows where there should be {expected:,}", _DAMAGE))
     return found
+
+
+def _of_certificate(found: Mapping[str, Any] | None, now_ns: int) -> list[dict]:
+    """Agents check the server's certificate whenever they connect: once it has ended, what they see waits in their spools."""
+    warning = None if found is None else certificate.warning(found["file"], found["ends_ns"] / _SECOND, now_ns / _SECOND)
+    if warning is None:
+        return []
+    return [_flaw("certificate", None, *warning, "missing" if now_ns >= found["ends_ns"] else "note")]
 
 
 _DAMAGE = "the store's file is damaged or was changed by hand: put it aside, keep the spools, and tell Bellrock's makers"

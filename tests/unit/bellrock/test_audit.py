@@ -41,7 +41,7 @@ def test_what_is_missing_comes_first_with_what_to_do():
     shown = rendered(marks, letters, {("n1", 0xA): {"lost": 1500.0, "spool_full_seconds": 75.0}})
     assert shown.startswith("not clean: 4 flaws by which something is missing, of 2 spools\n")
     assert shown.index("3 records never came: numbers 7 to 9") < shown.index("To know") < shown.index("60.0 minutes ahead") < shown.index("Spools")
-    assert "evil?[2J" in shown and "\x1b" not in shown and "(no id)" in shown
+    assert "evil?[2J" in shown and "\x1b" not in shown and "2 records without an id" in shown
     assert "1,500" in shown and "1 min 15 s" in shown and "+3600.0 s" in shown
 
 

@@ -123,3 +123,13 @@ def test_what_has_a_flaw_is_listed_first_and_all_are_counted():
     marks = [((f"n{n}", 1), mark(gaps=(Gap(1, 1, 1, 0, NOW),) if n in (7, 9) else ())) for n in range(20)]
     found = audit(*marks, limit=3)
     assert ([boot["node"] for boot in found["boots"]], found["boots_total"], found["flaws_total"]) == (["n7", "n9", "n0"], 20, 2)
+
+
+def test_the_servers_certificate_is_told_of_before_it_ends_and_costs_records_once_it_has():
+    def found(ends_s: float):
+        return audit((KEY, mark()), server_certificate={"file": "/etc/x.crt", "ends_ns": NOW + round(ends_s * S)})
+
+    assert kinds(found(31 * 86400)) == [] == kinds(audit(server_certificate=None))
+    soon, past = found(29 * 86400), found(-1)
+    assert (kinds(soon), soon["clean"], soon["flaws"][0]["node"]) == (["certificate"], True, None) and "/etc/x.crt ends at" in soon["flaws"][0]["text"]
+    assert (kinds(past), past["clean"]) == (["certificate"], False) and "ended at" in past["flaws"][0]["text"]

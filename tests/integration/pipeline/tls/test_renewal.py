@@ -1,11 +1,13 @@
 """New certificates and authorities while the server runs, and ones that end."""
 
 import ssl
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from pipeline.certificate import end_of
 from pipeline.tls import TlsError, TlsFiles
 from tests.integration.pipeline.tls.certificates import Pair, needs_openssl
 from tests.integration.pipeline.tls.client import TlsClient, refused, stored, until
@@ -103,3 +105,24 @@ def test_files_that_cannot_be_used_are_refused_at_the_start(start, files, site, 
     start()
     files.key.chmod(0o604)
     fails(f"chmod 600 {files.key}")
+
+
+def test_the_servers_own_certificate_is_told_of_before_it_ends_and_when_it_has(start, site, files, caplog):
+    end = int(time.time()) + 5
+    Pair(files.cert, files.key).replace(site.issue("server", "localhost", "127.0.0.1", end=end))
+    ingest = start()
+    at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(end))
+    assert f"this server's certificate {files.cert} ends at {at}" in caplog.text and "certificates.sh server" in caplog.text
+    assert ingest.status()["certificate"] == {"file": str(files.cert), "ends_ns": end * 10**9}
+    until(lambda: f"{files.cert} ended at {at}" in caplog.text, "a word that it has ended")
+    assert caplog.text.count("this server's certificate") == 2, "not at every look"
+    Pair(files.cert, files.key).replace(site.issue("server", "localhost", "127.0.0.1"))
+    until(lambda: ingest.status()["certificate"]["ends_ns"] > (end + 300 * 86400) * 10**9, "the new certificate")
+    assert caplog.text.count("this server's certificate") == 2
+
+
+def test_the_end_that_is_read_is_the_one_that_openssl_reads(site):
+    for number, end in enumerate((None, 2_000_000_000, 4_000_000_000)):  # the last one is no UTCTime any more
+        pair = site.issue("server", f"server{number}", end=end)
+        line = subprocess.run(["openssl", "x509", "-noout", "-enddate", "-in", pair.cert], check=True, capture_output=True, text=True).stdout
+        assert end_of(pair.cert.read_bytes()) == ssl.cert_time_to_seconds(line.strip().removeprefix("notAfter="))

@@ -5,6 +5,7 @@ export interface Flaw {
   kind: string;
   /** missing: data are not there, or may come late. note: all is there, and something is worth a look. */
   severity: "missing" | "note";
+  /** null: of no node; the text says of what. */
   node: string | null;
   boot: string | null;
   text: string;

@@ -66,7 +66,7 @@ export function Report({ audit, nowMs, sort, onSort }: ReportProps) {
 function FlawNote({ flaw }: { flaw: Flaw }) {
   return (
     <div className={`note note-${flaw.severity === "missing" ? "bad" : "warn"}`} data-testid="flaw" data-kind={flaw.kind}>
-      <strong>{flaw.node ?? "A record without an id"}</strong>: {flaw.text}. {flaw.hint && <span className="muted">{capital(flaw.hint)}.</span>}
+      {flaw.node === null ? capital(flaw.text) : <><strong>{flaw.node}</strong>: {flaw.text}</>}. {flaw.hint && <span className="muted">{capital(flaw.hint)}.</span>}
     </div>
   );
 }
