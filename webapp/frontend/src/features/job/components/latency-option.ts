@@ -1,4 +1,5 @@
 import { largest } from "@/shared/chart/axis";
+import { barFrame } from "@/shared/chart/bars";
 import type { ChartOption } from "@/shared/chart/echarts";
 import type { Palette } from "@/shared/chart/palette";
 import { tooltipHtml } from "@/shared/chart/tooltip";
@@ -22,13 +23,7 @@ export function latencyOption(latency: Latencies, palette: Palette): ChartOption
   const most = barHeight(largest(...KINDS.map((kind) => latency[kind].counts))) * 0.9999;
   const interval = Math.max(1, Math.ceil(most / 5));
   return {
-    textStyle: { fontFamily: palette.font },
-    grid: { id: "grid", left: 70, right: 14, top: 14, bottom: 44 },
-    tooltip: {
-      trigger: "axis", confine: true, transitionDuration: 0, axisPointer: { type: "shadow", shadowStyle: { color: palette.band } },
-      backgroundColor: palette.panel, borderColor: palette.line, textStyle: { color: palette.text },
-      formatter: (hovered) => tooltip(latency, (Array.isArray(hovered) ? hovered[0] : hovered)?.dataIndex ?? -1),
-    },
+    ...barFrame(palette, (place) => tooltip(latency, place)),
     xAxis: {
       id: "x", type: "category", data: BINS.map(([label]) => label), name: "Duration (from)", nameLocation: "middle", nameGap: 27,
       nameTextStyle: { color: palette.textMuted, fontSize: 11 }, axisLine: { lineStyle: { color: palette.line } }, axisTick: { show: false },

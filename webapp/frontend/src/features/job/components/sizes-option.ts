@@ -1,4 +1,5 @@
 import { decimalAxis, binaryAxis, largest } from "@/shared/chart/axis";
+import { barFrame } from "@/shared/chart/bars";
 import type { ChartOption } from "@/shared/chart/echarts";
 import type { Palette } from "@/shared/chart/palette";
 import { tooltipHtml } from "@/shared/chart/tooltip";
@@ -23,13 +24,7 @@ export function sizesOption(bins: readonly SizeBin[], metric: SizeMetric, palett
     barMaxWidth: 26, barGap: "8%", barMinHeight: 0, emphasis: { disabled: true },
   });
   return {
-    textStyle: { fontFamily: palette.font },
-    grid: { id: "grid", left: 70, right: 14, top: 14, bottom: 44 },
-    tooltip: {
-      trigger: "axis", confine: true, transitionDuration: 0, axisPointer: { type: "shadow", shadowStyle: { color: palette.band } },
-      backgroundColor: palette.panel, borderColor: palette.line, textStyle: { color: palette.text },
-      formatter: (hovered) => tooltip(bins[(Array.isArray(hovered) ? hovered[0] : hovered)?.dataIndex ?? -1]),
-    },
+    ...barFrame(palette, (place) => tooltip(bins[place])),
     xAxis: {
       id: "x", type: "category", data: bins.map((bin) => sizeLabel(bin.from_bytes)), name: "Request size (from)", nameLocation: "middle", nameGap: 27,
       nameTextStyle: { color: palette.textMuted, fontSize: 11 }, axisLine: { lineStyle: { color: palette.line } }, axisTick: { show: false },

@@ -1,4 +1,5 @@
 import { binaryAxis, largest } from "@/shared/chart/axis";
+import { barFrame } from "@/shared/chart/bars";
 import type { ChartOption } from "@/shared/chart/echarts";
 import type { Palette } from "@/shared/chart/palette";
 import { tooltipHtml } from "@/shared/chart/tooltip";
@@ -21,19 +22,8 @@ export function trafficOption(bars: readonly TrafficBar[], palette: Palette): Ch
     })),
   });
   return {
-    textStyle: { fontFamily: palette.font },
+    ...barFrame(palette, (place) => tooltip(bars[place])),
     grid: { id: "grid", left: 76, right: 14, top: 12, bottom: 28 },
-    tooltip: {
-      trigger: "axis", confine: true, transitionDuration: 0, axisPointer: { type: "shadow", shadowStyle: { color: palette.band } },
-      backgroundColor: palette.panel, borderColor: palette.line, textStyle: { color: palette.text },
-      formatter: (hovered) => {
-        const bar = bars[(Array.isArray(hovered) ? hovered[0] : hovered)?.dataIndex ?? -1];
-        return bar ? tooltipHtml(bar.label, [
-          { colour: "var(--read)", label: "Read", value: formatBytes(bar.read_bytes) },
-          { colour: "var(--write)", label: "Written", value: formatBytes(bar.write_bytes) },
-        ]) : "";
-      },
-    },
     xAxis: {
       id: "x", type: "category", data: bars.map((bar) => bar.label), axisTick: { show: false }, axisLine: { lineStyle: { color: palette.line } },
       axisLabel: { color: palette.textMuted, fontSize: 11, hideOverlap: true, width: 110, overflow: "truncate" },
@@ -44,4 +34,12 @@ export function trafficOption(bars: readonly TrafficBar[], palette: Palette): Ch
     },
     series: [stack("read"), stack("write")],
   };
+}
+
+function tooltip(bar: TrafficBar | undefined): string {
+  if (!bar) return "";
+  return tooltipHtml(bar.label, [
+    { colour: "var(--read)", label: "Read", value: formatBytes(bar.read_bytes) },
+    { colour: "var(--write)", label: "Written", value: formatBytes(bar.write_bytes) },
+  ]);
 }
