@@ -66,7 +66,7 @@ def _verdict(report: dict[str, Any], missing: int) -> Text:
     of_spools = of(report["boots_total"], "spool")
     if not report["clean"]:
         more = f"; the first {len(report['flaws'])} of {text.number(report['flaws_total'])} are listed" if report["flaws_total"] > len(report["flaws"]) else ""
-        return Text(f"not clean: {of(missing, 'flaw')} by which something is missing, of {of_spools}{more}", "bold red")
+        return Text(f"not clean: {of(missing, 'flaw')} by which something is or may be missing, of {of_spools}{more}", "bold red")
     if not report["boots_total"]:
         return Text("no record has come yet")
     return Text(f"clean: nothing is missing, of {of_spools}", "bold green")

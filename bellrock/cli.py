@@ -249,7 +249,7 @@ Examples:
 \b
 Exit codes:
   0  nothing is missing
-  1  something is, or the node is not known
+  1  something is, or there was too much to look at all of it, or the node is not known
   2  the command line is wrong
   3  no server answers""",
 )

@@ -123,6 +123,10 @@ class Store(Protocol):
         has been silent since is to be seen. The last appended first, of a bounded number of boots."""
         ...
 
+    def boot_count(self, node: str | None = None, since_ns: int = 0) -> int:
+        """Of how many boots `boots` would tell if that were not bounded."""
+        ...
+
     def letters(self, node: str | None = None, since_ns: int = 0) -> list[Letters]:
         """The dead letters that are kept (of a node), received since a time, by boot and cause, the most frequent first, a bounded number."""
         ...

@@ -26,6 +26,7 @@ from pipeline.store.duckdb_books import (
     LETTERS_KEPT,
     LETTERS_SLACK,
     TOTALS,
+    count_marks,
     drop_letters,
     open_books,
     read_marks,
@@ -260,6 +261,11 @@ class DuckDBStore:
         """See `Store.boots`."""
         with self._reading() as cursor:
             return read_marks(cursor, node=node, since_ns=since_ns, limit=BOOTS_MAX)
+
+    def boot_count(self, node: str | None = None, since_ns: int = 0) -> int:
+        """See `Store.boot_count`."""
+        with self._reading() as cursor:
+            return count_marks(cursor, node=node, since_ns=since_ns)
 
     def letters(self, node: str | None = None, since_ns: int = 0) -> list[Letters]:
         """See `Store.letters`."""

@@ -171,9 +171,7 @@ def read_marks(
     cursor: duckdb.DuckDBPyConnection, *, node: str | None = None, boot: int | None = None, since_ns: int = 0, limit: int
 ) -> list[tuple[Key, Mark]]:
     """Marks of a node, a boot, or all, that were moved since a time, and each node's newest: the last moved first."""
-    # Only where a time is asked for: the newest are sought among all of the node's.
-    newest = "last_append_ns = (SELECT max(last_append_ns) FROM high_water h WHERE h.node = high_water.node)" if since_ns else "FALSE"
-    where = f"(last_append_ns >= $since OR {newest}) AND ($node IS NULL OR node = $node) AND ($boot IS NULL OR boot = $boot)"
+    where = _of_marks(since_ns)
     params = {"since": since_ns, "node": node, "boot": boot}
     rows = cursor.execute(f"{_MARKS_SELECT} WHERE {where} ORDER BY last_append_ns DESC LIMIT {limit}", params).fetchall()
     gaps: dict[Key, list[Gap]] = {}
@@ -182,6 +180,18 @@ def read_marks(
         gaps.setdefault(row[:2], []).append(Gap(*row[2:]))
     fields = [field for _, field in _MARK_COLUMNS.values() if field != "missing"]
     return [(row[:2], Mark(gaps=tuple(gaps.get(row[:2], ())), **dict(zip(fields, row[2:], strict=True)))) for row in rows]
+
+
+def count_marks(cursor: duckdb.DuckDBPyConnection, *, node: str | None = None, since_ns: int = 0) -> int:
+    """How many marks `read_marks` would give without a limit."""
+    params = {"since": since_ns, "node": node, "boot": None}
+    return cursor.execute(f"SELECT count(*) FROM high_water WHERE {_of_marks(since_ns)}", params).fetchall()[0][0]
+
+
+def _of_marks(since_ns: int) -> str:
+    # Only where a time is asked for: the newest are sought among all of the node's.
+    newest = "last_append_ns = (SELECT max(last_append_ns) FROM high_water h WHERE h.node = high_water.node)" if since_ns else "FALSE"
+    return f"(last_append_ns >= $since OR {newest}) AND ($node IS NULL OR node = $node) AND ($boot IS NULL OR boot = $boot)"
 
 
 def read_totals(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:

@@ -34,7 +34,7 @@ def audit():
         raise ApiError(404, "no_node", f"no record of a node {node[:100]!r} has come", "`bellrock audit` lists all nodes")
     told = agents().told(sorted({key[0] for key, _ in marks}), since_ns)
     server_certificate = (context().status().get("ingest") or {}).get("certificate")
-    options = {"since_ns": since_ns, "silent_s": silent_s, "limit": limit, "server_certificate": server_certificate}
+    options = {"since_ns": since_ns, "silent_s": silent_s, "limit": limit, "boots_total": store.boot_count(node, since_ns), "server_certificate": server_certificate}
     return jsonify(report(marks, letters, told, proof, now_ns=time.time_ns(), **options))
 
 

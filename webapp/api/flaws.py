@@ -33,15 +33,18 @@ def report(
     since_ns: int,
     silent_s: int,
     limit: int,
+    boots_total: int,
     server_certificate: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The report of an audit, as /api/v1/audit answers it: `boots` are those with a flaw first, then the last heard of, `limit` at most.
 
-    marks: the last heard of first, each node's newest always among them. told: what agents count (losses.TOLD) since `since_ns`, by boot. proof: None where rows were not counted. server_certificate: see
+    marks: the last heard of first, each node's newest always among them; of `boots_total` boots, which are more where there are too many to be
+    looked at. told: what agents count (losses.TOLD) since `since_ns`, by boot. proof: None where rows were not counted. server_certificate: see
     pipeline.tls.Certificates.status; None without TLS.
     """
     states = _states(marks, now_ns, silent_s)
-    flaws = []
+    # What is of all comes first: no list may cut it off.
+    flaws = _of_cut(len(marks), boots_total) + _of_certificate(server_certificate, now_ns)
     boots = []
     for key, mark in marks:
         gaps = [gap for gap in mark.gaps if gap.until_ns >= since_ns]
@@ -51,18 +54,18 @@ def report(
     # What a mark counts bears no time.
     flaws += [] if since_ns else _of_dropped_letters(marks, letters)
     flaws += _at_once(marks) + _of_letters(letters) + ([] if proof is None else _of_proof(proof))
-    flaws += _of_certificate(server_certificate, now_ns)
     # Sorting keeps the order of what is alike.
     flaws.sort(key=lambda flaw: flaw["severity"] != "missing")
     boots.sort(key=lambda entry: entry[0])
     return {
         "now_ns": now_ns,
         "since_ns": since_ns,
+        "complete": boots_total <= len(marks),
         "clean": all(flaw["severity"] != "missing" for flaw in flaws),
         "flaws": flaws[:FLAWS_MAX],
         "flaws_total": len(flaws),
         "boots": [boot for _, boot in boots[:limit]],
-        "boots_total": len(boots),
+        "boots_total": max(boots_total, len(marks)),
         "dead_letters": [_letters_json(line) for line in letters],
         "proof": None if proof is None else _proof_json(proof),
     }
@@ -170,6 +173,14 @@ def _of_proof(proof: Proof) -> list[dict]:
         if distinct != expected:
             found.append(_flaw("rows", key, f"there are {distinct:,} rows where there should be {expected:,}", _DAMAGE))
     return found
+
+
+def _of_cut(looked_at: int, total: int) -> list[dict]:
+    """Who has not looked at everything cannot say that nothing is missing."""
+    if total <= looked_at:
+        return []
+    text = f"this audit is incomplete: of {total:,} spools it has looked at the {looked_at:,} that were heard of last"
+    return [_flaw("incomplete", None, text, "leave those out that ended long ago with `bellrock audit --since 30d`, or ask node by node with `--node`")]
 
 
 def _of_certificate(found: Mapping[str, Any] | None, now_ns: int) -> list[dict]:

@@ -242,6 +242,16 @@ def test_the_proof_finds_rows_that_are_gone_and_rows_that_are_there_twice(tmp_pa
     store.close()
 
 
+def test_of_more_boots_than_are_looked_at_it_is_known_how_many_there_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_duckdb, "BOOTS_MAX", 2)
+    store = DuckDBStore(tmp_path / "r")
+    for n in range(1, 5):
+        store.append([run_event(1, node="cn1" if n < 4 else "cn2", boot=f"{n}")])
+    assert [key for key, _ in store.boots()] == [("cn2", 4), ("cn1", 3)] and store.boot_count() == 4
+    assert (store.boot_count("cn1"), store.boot_count("cn3"), store.boot_count(since_ns=2**63 - 1)) == (3, 0, 2)
+    store.close()
+
+
 def test_gaps_of_a_boot_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(store_mark, "GAPS_MAX", 2)
     store = DuckDBStore(tmp_path / "r")

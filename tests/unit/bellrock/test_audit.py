@@ -16,8 +16,9 @@ S = 10**9
 NOW = 1_700_000_000 * S
 
 
-def rendered(marks, letters=(), told=None, proof=None) -> str:
-    found = report(marks, letters, told or {}, proof, now_ns=NOW, since_ns=0, silent_s=300, limit=10)
+def rendered(marks, letters=(), told=None, proof=None, boots_total=0) -> str:
+    options = {"since_ns": 0, "silent_s": 300, "limit": 10, "boots_total": max(boots_total, len(marks))}
+    found = report(marks, letters, told or {}, proof, now_ns=NOW, **options)
     out = StringIO()
     Console(file=out, width=160, color_system=None).print(audit.shown(found))
     return out.getvalue()
@@ -35,11 +36,16 @@ def test_a_clean_report_is_short():
     assert rendered([]).strip() == "no record has come yet"
 
 
+def test_an_audit_that_is_cut_says_so():
+    shown = rendered([boot()], boots_total=5)
+    assert shown.startswith("not clean") and "this audit is incomplete: of 5 spools it has looked at the 1" in shown and "the first 1 of 5" in shown
+
+
 def test_what_is_missing_comes_first_with_what_to_do():
     marks = [boot(gaps=(Gap(7, 9, 3, 0, NOW),), clock_offset_ns=3600 * S), boot("evil\x1b[2J", last_ns=NOW - 4000 * S)]
     letters = [Letters(None, None, "no JSON", 2, 1, 1, None, "no JSON: \x1b[31m", "")]
     shown = rendered(marks, letters, {("n1", 0xA): {"lost": 1500.0, "spool_full_seconds": 75.0}})
-    assert shown.startswith("not clean: 4 flaws by which something is missing, of 2 spools\n")
+    assert shown.startswith("not clean: 4 flaws by which something is or may be missing, of 2 spools\n")
     assert shown.index("3 records never came: numbers 7 to 9") < shown.index("To know") < shown.index("60.0 minutes ahead") < shown.index("Spools")
     assert "evil?[2J" in shown and "\x1b" not in shown and "2 records without an id" in shown
     assert "1,500" in shown and "1 min 15 s" in shown and "+3600.0 s" in shown

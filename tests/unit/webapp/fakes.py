@@ -17,7 +17,7 @@ class FakeStore:
     def __init__(self):
         self.rows, self.sample_rows, self.asked, self.lock = {}, [], 0, threading.Lock()
         self.high_water, self.gaps, self.totals_read = [], [], 0
-        self.marks, self.dead_letters = [], []
+        self.marks, self.dead_letters, self.boots_beyond = [], [], 0
 
     def add(self, job, *rows):
         self.rows.setdefault(job, []).extend(rows)
@@ -56,6 +56,9 @@ class FakeStore:
     def boots(self, node=None, since_ns=0):
         newest = {key[0]: mark for key, mark in reversed(self.marks)}
         return [(key, mark) for key, mark in self.marks if node in (None, key[0]) and (mark.last_ns >= since_ns or mark is newest[key[0]])]
+
+    def boot_count(self, node=None, since_ns=0):
+        return len(self.boots(node, since_ns)) + self.boots_beyond
 
     def letters(self, node=None, since_ns=0):
         return [line for line in self.dead_letters if node in (None, line.node) and line.last_ns >= since_ns]

@@ -18,7 +18,7 @@ def mark(seq=10, **fields) -> Mark:
 
 
 def audit(*marks, letters=(), told=None, proof=None, **given):
-    options = {"now_ns": NOW, "since_ns": 0, "silent_s": 300, "limit": 100} | given
+    options = {"now_ns": NOW, "since_ns": 0, "silent_s": 300, "limit": 100, "boots_total": len(marks)} | given
     return report(list(marks), letters, told or {}, proof, **options)
 
 
@@ -133,3 +133,10 @@ def test_the_servers_certificate_is_told_of_before_it_ends_and_costs_records_onc
     soon, past = found(29 * 86400), found(-1)
     assert (kinds(soon), soon["clean"], soon["flaws"][0]["node"]) == (["certificate"], True, None) and "/etc/x.crt ends at" in soon["flaws"][0]["text"]
     assert (kinds(past), past["clean"]) == (["certificate"], False) and "ended at" in past["flaws"][0]["text"]
+
+
+def test_an_audit_that_has_not_looked_at_everything_is_not_clean():
+    found = audit((KEY, mark()), boots_total=3)
+    assert (found["complete"], found["clean"], found["boots_total"], kinds(found)) == (False, False, 3, ["incomplete"])
+    assert found["flaws"][0]["text"] == "this audit is incomplete: of 3 spools it has looked at the 1 that were heard of last"
+    assert audit((KEY, mark()))["complete"]

@@ -32,6 +32,8 @@ export interface Boot {
 
 export interface Audit {
   now_ns: number;
+  /** false: there are more spools than an audit looks at; a flaw says so. */
+  complete: boolean;
   clean: boolean;
   flaws: Flaw[];
   flaws_total: number;

@@ -10,7 +10,7 @@ const boot = (fields: Partial<Boot> = {}): Boot => ({
   clock_offset_s: 0.2, told: {}, ...fields,
 });
 const audit = (flaws: Flaw[], boots: Boot[]): Audit => ({
-  now_ns: nowMs * 1e6, clean: flaws.length === 0, flaws, flaws_total: flaws.length, boots, boots_total: boots.length,
+  now_ns: nowMs * 1e6, complete: true, clean: flaws.length === 0, flaws, flaws_total: flaws.length, boots, boots_total: boots.length,
 });
 const shown = (report: Audit) => renderToStaticMarkup(<Report audit={report} nowMs={nowMs} sort="" onSort={() => undefined} />);
 
@@ -29,6 +29,14 @@ it("lists so many flaws, and says how many more there are", () => {
   const page = shown({ ...audit(flaws, []), flaws_total: 2000 });
   expect(page.match(/data-testid="flaw"/g)).toHaveLength(20);
   expect(page).toContain("And 1,980 more");
+});
+
+it("says on top that it has not looked at everything", () => {
+  const flaw: Flaw = { kind: "incomplete", severity: "missing", node: null, boot: null, text: "this audit is incomplete", hint: "" };
+  const gaps = Array.from({ length: 25 }, (_, n): Flaw => ({ ...flaw, kind: "gap", node: `n${n}`, text: "t" }));
+  const page = shown({ ...audit([flaw, ...gaps], [boot()]), complete: false });
+  expect(page).toMatch(/data-testid="flaw" data-kind="incomplete">This audit is incomplete\./);
+  expect(page).not.toContain("Nothing is missing");
 });
 
 it("shows the counts that are not 0 for some spool", () => {
