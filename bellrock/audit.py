@@ -23,13 +23,13 @@ TIMEOUT_S = 60.0
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-def ask(state: Path, *, node: str | None, since_ns: int | None, silent_s: int | None, limit: int | None, deep: bool) -> dict[str, Any]:
+def ask(state: Path, *, node: str | None, since_ns: int | None, silent_s: int | None, limit: int | None, deep: bool, raw: bool = False) -> dict[str, Any]:
     """The report of the server that runs on a state. Raises Unavailable where none does: only it can look into its records."""
     found = find(state)
     if found is None:
         raise Unavailable(f"no server runs on {state}, and only a running one knows what has come", "start it with `bellrock server`, then ask again")
     client = Client(found.url, DEEP_TIMEOUT_S if deep else TIMEOUT_S)
-    return client.get("/api/v1/audit", node=node, since_ns=since_ns, silent_s=silent_s, limit=limit, deep=1 if deep else None)
+    return client.get("/api/v1/audit", node=node, since_ns=since_ns, silent_s=silent_s, limit=limit, deep=1 if deep else None, raw=1 if raw else None, fresh=1)
 
 
 def instant_ns(given: str, now_ns: int | None = None) -> int:

@@ -265,7 +265,7 @@ def audit(node: str | None, since: str | None, silent_s: int | None, limit: int,
 
     since_ns = None if since is None else auditing.instant_ns(since)
     with console.waiting("asking the server"):
-        report = auditing.ask(paths.state_dir(), node=node, since_ns=since_ns, silent_s=silent_s, limit=limit, deep=deep)
+        report = auditing.ask(paths.state_dir(), node=node, since_ns=since_ns, silent_s=silent_s, limit=limit, deep=deep, raw=as_json)
     if as_json:
         output.show_json(report)
     else:

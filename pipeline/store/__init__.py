@@ -46,7 +46,8 @@ class Appended:
 
 @dataclass(frozen=True)
 class Letters:
-    """Dead letters of one boot (None: they bear no id) for one reason. cause: the reason's first word; reason, raw, seq: the newest one's."""
+    """Dead letters of one boot (None: they bear no id) for one reason. cause: the reason's first word; reason, raw, seq: the newest one's. raw
+    is None where it was not asked for."""
 
     node: str | None
     boot: int | None
@@ -56,7 +57,7 @@ class Letters:
     last_ns: int
     seq: int | None
     reason: str
-    raw: str
+    raw: str | None
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,14 @@ class Store(Protocol):
         values without any are left out."""
         ...
 
+    def sample_sums_by_time(
+        self, component: str, names: Sequence[str], after: int, grain_ns: int, limit: int
+    ) -> tuple[list[tuple[Key, int, str, float]], int]:
+        """Of all samples of a kind of component that were appended at or after a place, the sums of the values called `names`, as far as they
+        are not 0: rows of (node, boot), when the samples begin in whole grains of `grain_ns` since the epoch, name, sum; `limit` rows at most.
+        And the place to go on from."""
+        ...
+
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
         """By node, how many sequence numbers are missing, where the records before and after the gap came at times between which some
         instant of [from_ns, to_ns] lies. Nodes without any are left out."""
@@ -127,8 +136,9 @@ class Store(Protocol):
         """Of how many boots `boots` would tell if that were not bounded."""
         ...
 
-    def letters(self, node: str | None = None, since_ns: int = 0) -> list[Letters]:
-        """The dead letters that are kept (of a node), received since a time, by boot and cause, the most frequent first, a bounded number."""
+    def letters(self, node: str | None = None, since_ns: int = 0, raw: bool = False) -> list[Letters]:
+        """The dead letters that are kept (of a node), received since a time, by boot and cause, the most frequent first, a bounded number.
+        With `raw` also how the newest ones came."""
         ...
 
     def proof(self, node: str | None = None, since_ns: int = 0) -> Proof:

@@ -21,7 +21,7 @@ from pipeline.schema.times import AHEAD_NS
 from pipeline.store import Appended, Letters, Proof, StoreError, TooManyRuns, Window
 from pipeline.store.batch import Batch
 from pipeline.store.bulk import Bulk
-from pipeline.store.duckdb_audit import letters_by_reason, proof
+from pipeline.store.duckdb_audit import letters_by_reason, proof, sums_by_time
 from pipeline.store.duckdb_books import (
     LETTERS_KEPT,
     LETTERS_SLACK,
@@ -248,6 +248,13 @@ class DuckDBStore:
             sums.setdefault((node, boot), {})[name] = value
         return sums
 
+    def sample_sums_by_time(
+        self, component: str, names: Sequence[str], after: int, grain_ns: int, limit: int
+    ) -> tuple[list[tuple[Key, int, str, float]], int]:
+        """See `Store.sample_sums_by_time`. Places are those of the rows, which are never removed."""
+        with self._reading() as cursor:
+            return sums_by_time(cursor, component, names, after, grain_ns, limit)
+
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
         """See `Store.missing`."""
         rows = self._fetch(
@@ -267,10 +274,10 @@ class DuckDBStore:
         with self._reading() as cursor:
             return count_marks(cursor, node=node, since_ns=since_ns)
 
-    def letters(self, node: str | None = None, since_ns: int = 0) -> list[Letters]:
+    def letters(self, node: str | None = None, since_ns: int = 0, raw: bool = False) -> list[Letters]:
         """See `Store.letters`."""
         with self._reading() as cursor:
-            return letters_by_reason(cursor, node, since_ns)
+            return letters_by_reason(cursor, node, since_ns, raw)
 
     def proof(self, node: str | None = None, since_ns: int = 0) -> Proof:
         """See `Store.proof`. Measured on two busy cores: 10 million rows in 13 s, with 0.5 GB."""

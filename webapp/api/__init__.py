@@ -13,6 +13,8 @@ from . import audit, errors, jobs, pages, security, sockets, system, traffic
 from .agents import Agents
 from .analysis import Analyses
 from .context import Context
+from .kept import Kept
+from .told import Told
 
 API = "/api/v1"
 FRONTEND_DIR = Path(__file__).parents[1] / "frontend" / "dist"
@@ -34,7 +36,9 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
     app.config.update(config or {})
     app.json.sort_keys = False
     analyses = Analyses(store, jobdb, computing_max=max(1, app.config["THREADS"] - THREADS_FREE))
-    app.extensions["bellrock"] = Context(jobdb=jobdb, analyses=analyses, agents=Agents(store), store=store, status=status)
+    app.extensions["bellrock"] = Context(
+        jobdb=jobdb, analyses=analyses, agents=Agents(store), told=Told(store), audits=Kept(), store=store, status=status
+    )
     errors.register(app)
     security.register(app, app.config["ALLOWED_HOSTS"], app.config["PEER_UID"])
     app.register_blueprint(jobs.blueprint, url_prefix=API)

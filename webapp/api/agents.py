@@ -3,6 +3,7 @@
 import threading
 from collections import Counter
 
+from jobdb.runs import LATEST_NS
 from pipeline.store import Store
 
 from .losses import LOSSES, TOLD, lost, whole
@@ -11,7 +12,6 @@ from .losses import LOSSES, TOLD, lost, whole
 GAUGES = ("spool_bytes", "rings", "rss_bytes", "ended")
 # An agent counts a loss when it next looks at the ring, in an interval that may begin after the job's end.
 NOTICED_WITHIN_NS = 60 * 10**9
-LATEST_NS = 2**63 - 1
 
 
 def is_loss(entry: dict) -> bool:
@@ -65,10 +65,6 @@ class Agents:
             for node, values in sorted(sums.items())
         ]
         return [entry for entry in found if entry["spool_full_s"] > 0 or is_loss(entry)]
-
-    def told(self, nodes: list[str], since_ns: int) -> dict[tuple[str, int], dict[str, float]]:
-        """By (node, boot), what its agent counts since a time of losses and of what it could not keep up with."""
-        return self._store.sample_sums("agent", TOLD, nodes, since_ns, LATEST_NS) if nodes else {}
 
     @staticmethod
     def ever_lost(agents: list[dict]) -> list[str]:

@@ -5,14 +5,16 @@ import time
 
 from flask import Blueprint, jsonify
 
+from jobdb.runs import LATEST_NS
+from pipeline.store import Proof
+
 from . import params
-from .context import agents, context
+from .context import context
 from .errors import ApiError, Busy
 from .flaws import SILENT_S, report
 
 blueprint = Blueprint("audit", __name__)
 
-LATEST_NS = 2**63 - 1
 BOOTS_LISTED_MAX = 10_000
 # Counting all rows takes the store's two threads for long: one at a time.
 _proving = threading.Lock()
@@ -21,21 +23,38 @@ _proving = threading.Lock()
 @blueprint.get("/audit")
 def audit():
     """Gaps, dead letters, losses, silent agents."""
-    params.only("node", "since_ns", "silent_s", "limit", "deep")
+    params.only("node", "since_ns", "silent_s", "limit", "raw", "fresh", "deep")
     node = params.text("node") or None
     since_ns = params.integer("since_ns", 0, 0, LATEST_NS)
     silent_s = params.integer("silent_s", SILENT_S, 1, 10**9)
     limit = params.integer("limit", 200, 1, BOOTS_LISTED_MAX)
+    raw = params.choice("raw", ("0", "1")) == "1"
+    if params.choice("deep", ("0", "1")) == "1":
+        return jsonify(_report(node, since_ns, silent_s, limit, raw, _proof(node, since_ns)))
+    question = (node, since_ns, silent_s, limit, raw)
+    fresh = params.choice("fresh", ("0", "1")) == "1"
+    return jsonify(context().audits.get(question, lambda: _report(*question), fresh=fresh))
+
+
+def _report(node: str | None, since_ns: int, silent_s: int, limit: int, raw: bool, proof: Proof | None = None) -> dict:
+    """Raises the 404 for a node that is not known."""
     store = context().store
-    proof = _proof(node, since_ns) if params.choice("deep", ("0", "1")) == "1" else None
     marks = store.boots(node, since_ns)
-    letters = store.letters(node, since_ns)
+    letters = store.letters(node, since_ns, raw)
     if node is not None and not marks and not letters:
         raise ApiError(404, "no_node", f"no record of a node {node[:100]!r} has come", "`bellrock audit` lists all nodes")
-    told = agents().told(sorted({key[0] for key, _ in marks}), since_ns)
-    server_certificate = (context().status().get("ingest") or {}).get("certificate")
-    options = {"since_ns": since_ns, "silent_s": silent_s, "limit": limit, "boots_total": store.boot_count(node, since_ns), "server_certificate": server_certificate}
-    return jsonify(report(marks, letters, told, proof, now_ns=time.time_ns(), **options))
+    return report(
+        marks,
+        letters,
+        context().told.since(since_ns),
+        proof,
+        now_ns=time.time_ns(),
+        since_ns=since_ns,
+        silent_s=silent_s,
+        limit=limit,
+        boots_total=store.boot_count(node, since_ns),
+        server_certificate=(context().status().get("ingest") or {}).get("certificate"),
+    )
 
 
 def _proof(node: str | None, since_ns: int):

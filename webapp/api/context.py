@@ -10,6 +10,8 @@ from jobdb.repository import JobDB
 from .agents import Agents
 from .analysis import Analyses
 from .errors import no_job
+from .kept import Kept
+from .told import Told
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,8 @@ class Context:
     jobdb: JobDB
     analyses: Analyses
     agents: Agents
+    told: Told
+    audits: Kept
     store: object
     status: object
 

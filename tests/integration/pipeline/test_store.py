@@ -41,6 +41,24 @@ def test_columns_can_be_chosen(store):
         store.runs("local-1", ['x" FROM runs; --'])
 
 
+def test_sums_by_time_are_of_new_samples_and_of_what_is_not_0(store):
+    def sums(after: int, grain_ns: int = 10 * 10**9, limit: int = 9):
+        rows, place = store.sample_sums_by_time("agent", ["lost", "folded"], after, grain_ns, limit)
+        return sorted((*key, begin * grain_ns, name, value) for key, begin, name, value in rows), place
+
+    assert sums(0) == ([], 0)
+    store.append([sample_event(n, values={"lost": n % 2, "folded": 0, "seen": 7}) for n in range(1, 21)])
+    store.append([sample_event(1, node="cn2", component="ost", values={"lost": 1}), sample_event(2, node="cn2", values={"folded": 3})])
+    found, place = sums(0)
+    assert found == [
+        *(("cn1", 0xDEADBEEF, T0 + n * 10**9, "lost", 5) for n in (0, 10)),
+        ("cn2", 0xDEADBEEF, T0, "folded", 3),
+    ]  # T0 is a multiple of 10 s
+    assert sums(place) == ([], place) and len(sums(0, limit=2)[0]) == 2
+    store.append([sample_event(3, node="cn2", values={"lost": 4})])
+    assert sums(place)[0] == [("cn2", 0xDEADBEEF, T0, "lost", 4)] and sums(place)[1] > place
+
+
 def totals(store, nodes, after=0, component="agent"):
     rows, place = store.sample_totals(component, nodes, after)
     return {(node, name): (total, latest) for node, name, total, latest in rows}, place
@@ -142,7 +160,7 @@ def test_dead_letters_are_told_by_boot_and_cause(store):
     assert set(found[1:]) == {("cn1", "op", 1, 1), ("cn2", "bytes", 1, 1), (None, "expected an object, got NoneType", 1, None)}
     assert [line.node for line in store.letters("cn2")] == ["cn2"] and len(store.letters(since_ns=before_ns)) == 4
     assert store.letters(since_ns=time.time_ns() + 10**9) == []
-    assert '"start":6' in store.letters()[0].raw and store.letters()[0].reason.startswith("times: it starts before")
+    assert '"start":6' in store.letters(raw=True)[0].raw and store.letters()[0].raw is None and store.letters()[0].reason.startswith("times: it starts before")
 
 
 def test_the_proof_counts_the_rows_of_each_boot_and_day(store):

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from dataclasses import replace
 
 from jobdb.repository import JobDB
 from pipeline.store import Proof
@@ -17,7 +18,7 @@ class FakeStore:
     def __init__(self):
         self.rows, self.sample_rows, self.asked, self.lock = {}, [], 0, threading.Lock()
         self.high_water, self.gaps, self.totals_read = [], [], 0
-        self.marks, self.dead_letters, self.boots_beyond = [], [], 0
+        self.marks, self.dead_letters, self.boots_beyond, self.audits = [], [], 0, 0
 
     def add(self, job, *rows):
         self.rows.setdefault(job, []).extend(rows)
@@ -46,6 +47,14 @@ class FakeStore:
                     sums[name] = sums.get(name, 0) + sample["values"][name]
         return found
 
+    def sample_sums_by_time(self, component, names, after, grain_ns, limit):
+        found = {}
+        for sample in self.sample_rows[after:]:
+            for name in set(names) & set(sample["values"]) if sample["component"] == component else ():
+                key = ((sample["node"], 255), sample["start"] // grain_ns, name)
+                found[key] = found.get(key, 0) + sample["values"][name]
+        return [(*key, value) for key, value in found.items() if value][:limit], max(after, len(self.sample_rows))
+
     def missing(self, nodes, from_ns, to_ns):
         found = {}
         for node, since_ns, until_ns, count in self.gaps:
@@ -60,8 +69,9 @@ class FakeStore:
     def boot_count(self, node=None, since_ns=0):
         return len(self.boots(node, since_ns)) + self.boots_beyond
 
-    def letters(self, node=None, since_ns=0):
-        return [line for line in self.dead_letters if node in (None, line.node) and line.last_ns >= since_ns]
+    def letters(self, node=None, since_ns=0, raw=False):
+        self.audits += 1
+        return [line if raw else replace(line, raw=None) for line in self.dead_letters if node in (None, line.node) and line.last_ns >= since_ns]
 
     def proof(self, node=None, since_ns=0):
         return Proof({key: (mark.rows, mark.rows, mark.rows) for key, mark in self.boots(node, since_ns)}, {"2023-11-14": 3})

@@ -4,7 +4,8 @@ import time
 import pytest
 
 from jobdb.profile import HEADLINE
-from pipeline.store import StoreError, TooManyRuns
+from pipeline.store import Letters, StoreError, TooManyRuns
+from pipeline.store.mark import Mark
 from tests.unit.jobdb.tables import T0, row
 from tests.unit.webapp.fakes import Site, event
 
@@ -397,6 +398,18 @@ def test_losses_are_those_of_the_jobs_time_and_nodes(site):
     assert site.get("/api/v1/jobs/8")["losses"] == []
     site.store.sample_rows.append(sample(start=after + 7200 * S, end=after + 7201 * S, lost_runs=1))
     assert site.get("/api/v1/jobs/8")["losses"] == [loss("n1", lost=1)]
+
+
+def test_an_audit_is_worked_out_once_for_all_who_ask_and_anew_for_whom_it_must_be(site):
+    site.store.marks = [(("n1", 255), Mark(5, last_ns=time.time_ns()))]
+    site.store.dead_letters = [Letters("n1", 255, "op", 3, 5, 7, 4, "op: bad", "how it came")]
+    first = site.get("/api/v1/audit?since_ns=6&limit=9")
+    assert first["dead_letters"][0]["raw"] is None
+    assert site.get("/api/v1/audit?since_ns=6&limit=9") == first and site.store.audits == 1
+    assert site.get("/api/v1/audit?raw=1")["dead_letters"][0]["raw"] == "how it came"
+    assert site.get("/api/v1/audit?since_ns=6&limit=9&fresh=1")["now_ns"] > first["now_ns"] and site.store.audits == 3
+    site.store.boots_beyond = 2
+    assert site.get("/api/v1/audit?fresh=1")["flaws"][0]["kind"] == "incomplete"
 
 
 def test_a_full_spool_is_told_of_a_job_and_is_no_loss(site):

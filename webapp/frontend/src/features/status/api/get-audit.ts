@@ -45,6 +45,8 @@ export type Span = "day" | "ever";
 
 const INTERVAL_MS = 15_000;
 const DAY_MS = 24 * 3600 * 1000;
+/** Pages ask from the same instant on for so long, so that the server answers all of them with one report. */
+const SINCE_STEP_MS = 60_000;
 const BOOTS = 200;
 
 /** What `bellrock audit` tells, of the last 24 hours or ever. */
@@ -57,6 +59,6 @@ export function useAudit(span: Span) {
 }
 
 /** As text: a number would not hold every nanosecond. */
-function sinceNs(ms: number): string {
-  return `${ms}000000`;
+export function sinceNs(ms: number): string {
+  return `${Math.floor(ms / SINCE_STEP_MS) * SINCE_STEP_MS}000000`;
 }

@@ -1,6 +1,6 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
-import type { Audit, Boot, Flaw } from "../api/get-audit";
+import { sinceNs, type Audit, type Boot, type Flaw } from "../api/get-audit";
 import { bootColumns, formatOffset } from "./boot-columns";
 import { Report } from "./health-panel";
 
@@ -51,4 +51,8 @@ it("tells how far a clock is off", () => {
   const flaw: Flaw = { kind: "clock", severity: "note", node: "n1", boot: "00000000000000aa", text: "off", hint: "" };
   const page = shown(audit([flaw], [boot({ clock_offset_s: 10_800 }), boot({ boot: "00000000000000bb", clock_offset_s: 10_800 })]));
   expect(page.match(/class="bad">\+3 h 00 min/g)).toHaveLength(1);
+});
+
+it("asks the same question for a minute", () => {
+  expect([120_000, 150_500, 179_999, 180_000].map(sinceNs)).toEqual(["120000000000", "120000000000", "120000000000", "180000000000"]);
 });
