@@ -3,7 +3,8 @@
 import datetime
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,39 @@ from bellrock.errors import Unavailable, UsageError
 from bellrock.state import find
 from bellrock.text import of
 
-# Counting all rows of a large store takes so long at most.
-DEEP_TIMEOUT_S = 3600.0
+# Of an answer, or of one line of a deep one: the server tells after each part how far it is, and works out the report at both ends.
 TIMEOUT_S = 60.0
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-def ask(state: Path, *, node: str | None, since_ns: int | None, silent_s: int | None, limit: int | None, deep: bool, raw: bool = False) -> dict[str, Any]:
-    """The report of the server that runs on a state. Raises Unavailable where none does: only it can look into its records."""
+def ask(
+    state: Path,
+    *,
+    node: str | None,
+    since_ns: int | None,
+    silent_s: int | None,
+    limit: int | None,
+    deep: bool,
+    raw: bool = False,
+    told: Callable[[int, int], None] = lambda rows, of: None,
+) -> dict[str, Any]:
+    """The report of the server that runs on a state. `told` hears how many rows a deep audit has read, of how many. Raises Unavailable where
+    no server runs: only it can look into its records."""
     found = find(state)
     if found is None:
         raise Unavailable(f"no server runs on {state}, and only a running one knows what has come", "start it with `bellrock server`, then ask again")
-    client = Client(found.url, DEEP_TIMEOUT_S if deep else TIMEOUT_S)
-    return client.get("/api/v1/audit", node=node, since_ns=since_ns, silent_s=silent_s, limit=limit, deep=1 if deep else None, raw=1 if raw else None, fresh=1)
+    client = Client(found.url, TIMEOUT_S)
+    query = {"node": node, "since_ns": since_ns, "silent_s": silent_s, "limit": limit, "raw": 1 if raw else None}
+    if not deep:
+        return client.get("/api/v1/audit", **query, fresh=1)
+    with closing(client.lines("/api/v1/audit", **query, deep=1)) as lines:
+        for line in lines:
+            if "report" in line:
+                return line["report"]
+            if "error" in line:
+                raise Unavailable(line["error"]["message"], line["error"]["hint"])
+            told(line["progress"]["rows"], line["progress"]["of"])
+    raise Unavailable("the server ended before it had counted all rows", "see the server's messages, then ask again")
 
 
 def instant_ns(given: str, now_ns: int | None = None) -> int:

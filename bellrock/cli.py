@@ -257,15 +257,20 @@ Exit codes:
 @click.option("--since", metavar="WHEN", help="Gaps, refusals and losses only since then: 90m, 12h, 2d (ago), or a date or time in UTC. Who is silent is always told. Default: ever.")
 @click.option("--silent", "silent_s", type=click.IntRange(1, 10**9), metavar="SECONDS", help="An agent is silent after so long. Default: 300.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Spools to list, those with a flaw first.")
-@click.option("--deep", is_flag=True, help="Also count all rows, number by number: are those there that came, and each once? Takes long.")
+@click.option("--deep", is_flag=True, help="Also count all rows, number by number: are those there that came, and each once? With --since those of the spools that were heard of since, each whole. Takes long; Ctrl-C ends it.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, as /api/v1/audit answers it.")
 def audit(node: str | None, since: str | None, silent_s: int | None, limit: int, deep: bool, as_json: bool) -> None:
     from bellrock import audit as auditing
     from bellrock import paths
 
     since_ns = None if since is None else auditing.instant_ns(since)
-    with console.waiting("asking the server"):
-        report = auditing.ask(paths.state_dir(), node=node, since_ns=since_ns, silent_s=silent_s, limit=limit, deep=deep, raw=as_json)
+    with console.waiting("counting all rows" if deep else "asking the server") as wait:
+
+        def told(rows: int, of: int) -> None:
+            wait.tell(f"counting all rows: {rows:,} of {of:,} ({rows / max(of, 1):.0%})")
+
+        options = {"node": node, "since_ns": since_ns, "silent_s": silent_s, "limit": limit, "deep": deep, "raw": as_json}
+        report = auditing.ask(paths.state_dir(), **options, told=told)
     if as_json:
         output.show_json(report)
     else:

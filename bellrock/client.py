@@ -6,6 +6,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from bellrock.errors import ApiError, Unavailable
@@ -27,23 +28,38 @@ class Client:
 
     def get(self, path: str, **query: Any) -> Any:
         """GET `path` and decode its JSON. Query values that are None are left out."""
+        address = self._address(path, query)
+        with self._opened(address) as answer:
+            body = answer.read(ANSWER_BYTES_MAX + 1)
+        if len(body) > ANSWER_BYTES_MAX:
+            raise ApiError(f"{address}: answer of over {ANSWER_BYTES_MAX} bytes", "ask for less with --limit")
+        return _decoded(body, address)
+
+    def lines(self, path: str, **query: Any) -> Iterator[Any]:
+        """GET `path`, whose answer is a line of JSON at a time, and decode each when it comes: the time-out is that of one line. To close the
+        iterator closes the connection, by which the server knows that no more is wanted."""
+        address = self._address(path, query)
+        with self._opened(address) as answer:
+            while line := answer.readline(ANSWER_BYTES_MAX + 1):
+                if len(line) > ANSWER_BYTES_MAX:
+                    raise ApiError(f"{address}: a line of over {ANSWER_BYTES_MAX} bytes", "ask for less with --limit")
+                yield _decoded(line, address)
+
+    def _address(self, path: str, query: dict[str, Any]) -> str:
         given = urllib.parse.urlencode({key: value for key, value in query.items() if value is not None})
-        address = f"{self.url}{path}" + (f"?{given}" if given else "")
+        return f"{self.url}{path}" + (f"?{given}" if given else "")
+
+    @contextmanager
+    def _opened(self, address: str) -> Iterator[http.client.HTTPResponse]:
         request = urllib.request.Request(address, headers={"Accept": "application/json"})
         try:
             with _opener.open(request, timeout=self.timeout_s) as answer:
-                body = answer.read(ANSWER_BYTES_MAX + 1)
+                yield answer
         except urllib.error.HTTPError as error:
             raise _api_error(address, error) from error
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise Unavailable(f"no answer from {self.url}: {reason}", "start a server with `bellrock server`") from error
-        if len(body) > ANSWER_BYTES_MAX:
-            raise ApiError(f"{address}: answer of over {ANSWER_BYTES_MAX} bytes", "ask for less with --limit")
-        try:
-            return json.loads(body)
-        except ValueError as error:
-            raise ApiError(f"{address}: the answer is not JSON", f"is that address Bellrock's? look with `curl {address}`") from error
 
     def healthy(self) -> bool:
         """Whether the server says that it is well."""
@@ -93,6 +109,13 @@ class Client:
 
 def _quoted(job_id: str) -> str:
     return urllib.parse.quote(job_id, safe="")
+
+
+def _decoded(body: bytes, address: str) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise ApiError(f"{address}: the answer is not JSON", f"is that address Bellrock's? look with `curl {address}`") from error
 
 
 def _api_error(address: str, error: urllib.error.HTTPError) -> ApiError:

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,8 @@ from bellrock import text
 
 # Shorter waits are not worth a word.
 QUIET_S = 1.0
+# How far it is, where there is no terminal, is said so often.
+SAY_EVERY_S = 10.0
 
 
 class _Stderr(Console):
@@ -53,26 +56,57 @@ def log_warnings() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[_Handler()], format="%(message)s")
 
 
+class Wait:
+    """Something that is waited for, and how far it is."""
+
+    def __init__(self, what: str) -> None:
+        self._lock = threading.Lock()  # owner of the rest
+        self._text = what
+        self._status: Status | None = None
+        self._said = False
+        self._say_at = 0.0
+
+    def show(self) -> None:
+        """Shows it from now on: moving on a terminal, else a line now and then."""
+        with self._lock:
+            console = stderr()
+            if console.is_terminal:
+                self._status = console.status(Text(self._text))
+                self._status.start()
+            else:
+                self._said = True
+                self._say()
+
+    def tell(self, what: str) -> None:
+        """How far it is by now."""
+        with self._lock:
+            self._text = what
+            if self._status is not None:
+                self._status.update(Text(what))
+            elif self._said and time.monotonic() >= self._say_at:
+                self._say()
+
+    def end(self) -> None:
+        """Shows it no longer."""
+        with self._lock:
+            if self._status is not None:
+                self._status.stop()
+
+    def _say(self) -> None:
+        say(self._text)
+        self._say_at = time.monotonic() + SAY_EVERY_S
+
+
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
+def waiting(what: str) -> Iterator[Wait]:
     """Show `what` on standard error when what is done inside takes longer than a second."""
-    shown: list[Status] = []
-
-    def show() -> None:
-        console = stderr()
-        if console.is_terminal:
-            shown.append(console.status(Text(what)))
-            shown[0].start()
-        else:
-            say(what)
-
-    timer = threading.Timer(QUIET_S, show)
+    wait = Wait(what)
+    timer = threading.Timer(QUIET_S, wait.show)
     timer.daemon = True
     timer.start()
     try:
-        yield
+        yield wait
     finally:
         timer.cancel()
         timer.join()
-        for status in shown:
-            status.stop()
+        wait.end()

@@ -1,6 +1,6 @@
 """Where records live: what every store can do. The implementation at hand is `pipeline.store.duckdb.DuckDBStore`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -58,6 +58,14 @@ class Letters:
     seq: int | None
     reason: str
     raw: str | None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far counting is: rows that are read, of all that there are."""
+
+    read: int
+    of: int
 
 
 @dataclass(frozen=True)
@@ -141,8 +149,9 @@ class Store(Protocol):
         With `raw` also how the newest ones came."""
         ...
 
-    def proof(self, node: str | None = None, since_ns: int = 0) -> Proof:
-        """Counts the rows of all that `boots` would tell of. Takes long."""
+    def proof(self, node: str | None = None, since_ns: int = 0) -> Iterator[Progress | Proof]:
+        """Counts the rows of all boots that `boots` would tell of, each whole; the days are those of rows that begin since the time. Takes long:
+        it tells how far it is, at once and after each part, and what it found at last. To close the iterator ends it."""
         ...
 
     def version(self, job: str, window: Window | None = None) -> int:

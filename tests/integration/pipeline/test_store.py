@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pipeline.schema import KINDS, day_of
-from pipeline.store import Appended, StoreError, Window
+from pipeline.store import Appended, Progress, StoreError, Window
 from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
 
 
@@ -57,6 +57,11 @@ def test_sums_by_time_are_of_new_samples_and_of_what_is_not_0(store):
     assert sums(place) == ([], place) and len(sums(0, limit=2)[0]) == 2
     store.append([sample_event(3, node="cn2", values={"lost": 4})])
     assert sums(place)[0] == [("cn2", 0xDEADBEEF, T0, "lost", 4)] and sums(place)[1] > place
+
+
+def proven(store, node=None, since_ns=0):
+    *_, proof = store.proof(node, since_ns)
+    return proof
 
 
 def totals(store, nodes, after=0, component="agent"):
@@ -168,13 +173,26 @@ def test_the_proof_counts_the_rows_of_each_boot_and_day(store):
     starts = [T0, T0 + day, T0 + day, T0 + 2 * day]
     store.append([run_event(n, start=start, end=start) for n, start in enumerate(starts, 1)] + [job_event(5), run_event(6, op="x"), sample_event(7)])
     store.append([run_event(2, node="cn2"), run_event(3, node="cn2")])
-    proof = store.proof()
+    *steps, proof = store.proof()
+    assert steps[0] == Progress(0, 7) and steps[-1] == Progress(7, 7)
     assert proof.boots == {("cn1", 0xDEADBEEF): (5, 5, 5), ("cn2", 0xDEADBEEF): (2, 2, 2)}
     by_day: dict[str, int] = {}
     for start in (*starts, sample_event(7)["start"], run_event(2)["start"], run_event(3)["start"]):
         by_day[day_of(start)] = by_day.get(day_of(start), 0) + 1
     assert proof.days == by_day
-    assert store.proof("cn2").boots == {("cn2", 0xDEADBEEF): (2, 2, 2)} and sum(store.proof("cn2").days.values()) == 2
+    assert proven(store, "cn2").boots == {("cn2", 0xDEADBEEF): (2, 2, 2)} and sum(proven(store, "cn2").days.values()) == 2
+
+
+def test_the_proof_since_a_time_is_of_the_boots_heard_of_since_and_of_the_days_since(store):
+    day = 24 * 3600 * 10**9
+    store.append([run_event(n, start=T0 + n * day, end=T0 + n * day) for n in (1, 2, 3)])
+    store.append([run_event(1, boot="7")])
+    store.append([run_event(1, node="cn2", start=T0, end=T0)])
+    since_ns = dict(store.boots())["cn1", 7].last_ns
+    found = proven(store, since_ns=since_ns)
+    assert found.boots == {("cn1", 7): (1, 1, 1), ("cn2", 0xDEADBEEF): (1, 1, 1)}, "each whole, and none that was not heard of since"
+    assert found.days == {}, "their rows began before"
+    assert proven(store, since_ns=T0 + 2 * day).days == {day_of(T0 + n * day): 1 for n in (2, 3)}
 
 
 def test_an_empty_batch_is_nothing(store):

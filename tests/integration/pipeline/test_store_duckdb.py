@@ -15,7 +15,7 @@ import pytest
 from anomaly.phases import find_phases
 from jobdb.profile import profile
 from jobdb.runs import COLUMNS, read_runs
-from pipeline.store import Appended, StoreError, TooManyRuns
+from pipeline.store import Appended, Proof, StoreError, TooManyRuns
 from pipeline.store import duckdb as store_duckdb
 from pipeline.store import duckdb_audit as store_audit
 from pipeline.store import mark as store_mark
@@ -39,6 +39,11 @@ while True:
     seq += size
     print(seq - 1, flush=True)
 """
+
+
+def proven(store: DuckDBStore) -> Proof:
+    *_, proof = store.proof()
+    return proof
 
 
 def kill_while_appending(path: Path, first_seq: int, size: int, delay_s: float) -> int:
@@ -200,7 +205,7 @@ def test_of_dead_letters_the_newest_are_kept_and_all_are_counted(tmp_path, monke
         assert (status["dead_letters"], status["dead_letters_dropped"]) == (12, 7)
         (letters,) = store.letters()
         assert (letters.node, letters.boot, letters.cause, letters.count, letters.seq) == ("cn1", 0xDEADBEEF, "op", 5, 12)
-    assert store.proof().boots == {("cn1", 0xDEADBEEF): (0, 0, 0)}
+    assert proven(store).boots == {("cn1", 0xDEADBEEF): (0, 0, 0)}
     store.close()
 
 
@@ -238,8 +243,51 @@ def test_the_proof_finds_rows_that_are_gone_and_rows_that_are_there_twice(tmp_pa
         file.execute("INSERT INTO runs SELECT * FROM runs WHERE node = 'cn2' AND seq = 5")
         file.execute("DELETE FROM high_water WHERE node = 'cn3'")
     store = DuckDBStore(path)
-    assert {node: counts for (node, _), counts in store.proof().boots.items()} == {"cn1": (10, 8, 8), "cn2": (10, 11, 10), "cn3": (0, 10, 10)}
+    assert {node: counts for (node, _), counts in proven(store).boots.items()} == {"cn1": (10, 8, 8), "cn2": (10, 11, 10), "cn3": (0, 10, 10)}
     store.close()
+
+
+def test_the_proof_counts_like_a_set_whatever_lies_where(tmp_path, monkeypatch):
+    """Numbers that come in any order, so that each part has many spans, and some of them twice."""
+    monkeypatch.setattr(store_audit, "ROWS_AT_ONCE", 7)
+    path, rng = tmp_path / "r", random.Random(3)
+    store = DuckDBStore(path)
+    store.append([make(n, node=node) for node in ("cn1", "cn2") for n in range(1, 41) for make in [rng.choice((run_event, sample_event))]])
+    store.close()
+    with duckdb.connect(str(path)) as file:
+        for table in ("runs", "samples"):
+            file.execute(f"CREATE TABLE mixed AS SELECT * FROM {table} UNION ALL SELECT * FROM {table} WHERE seq % 5 = 1")
+            file.execute(f"DELETE FROM {table}")
+            file.execute(f"INSERT INTO {table} SELECT * FROM mixed WHERE seq % 7 <> 3 ORDER BY hash(seq)")
+            file.execute("DROP TABLE mixed")
+        rows = file.execute("SELECT node, seq FROM (SELECT node, seq FROM runs UNION ALL SELECT node, seq FROM samples)").fetchall()
+    store = DuckDBStore(path)
+    expected = {(node, 0xDEADBEEF): (40, sum(n == node for n, _ in rows), len({seq for n, seq in rows if n == node})) for node in ("cn1", "cn2")}
+    assert proven(store).boots == expected
+    store.close()
+
+
+def test_a_proof_reads_each_row_once_and_ends_when_it_is_not_wanted_or_the_store_closes(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_audit, "ROWS_AT_ONCE", 10)
+    store = DuckDBStore(tmp_path / "r")
+    store.append([run_event(n) for n in range(1, 95)] + [sample_event(n) for n in range(95, 101)])
+    *steps, _ = store.proof()
+    assert [step.read for step in steps] == [*range(0, 91, 10), 94, 100] and {step.of for step in steps} == {100}
+    left = store.proof()
+    next(left)
+    left.close()
+    assert store._readers == 0, "closed it holds nothing"
+    counting = store.proof()
+    next(counting)
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    wait_until = time.monotonic() + 60
+    while not store._closed and time.monotonic() < wait_until:
+        time.sleep(0.01)
+    with pytest.raises(StoreError, match="is closed"):
+        list(counting)
+    closing.join(60)
+    assert not closing.is_alive()
 
 
 def test_of_more_boots_than_are_looked_at_it_is_known_how_many_there_are(tmp_path, monkeypatch):
@@ -300,7 +348,7 @@ def test_a_file_whose_boots_were_not_counted_is_brought_up(tmp_path):
     assert (found[key].jobs, found[key].letters, found[key].rows) == (1, 1, 5)
     again = [run_event(1), sample_event(2), job_event(3), run_event(5), run_event(9), run_event(10)]
     assert store.append(again) == Appended(duplicates=6), "a resend is no dead letter, though which numbers are missing is not known"
-    assert store.proof().boots == {key: (5, 5, 5), ("cn2", 0xDEADBEEF): (1, 1, 1), ("cn3", 0xDEADBEEF): (5, 5, 5)}
+    assert proven(store).boots == {key: (5, 5, 5), ("cn2", 0xDEADBEEF): (1, 1, 1), ("cn3", 0xDEADBEEF): (5, 5, 5)}
     store.close()
 
 

@@ -59,6 +59,16 @@ def test_what_is_not_json_is_told(api) -> None:
         api(lambda _: (200, b"<html>")).get("/x")
 
 
+def test_an_answer_in_lines_is_decoded_line_by_line(api) -> None:
+    assert list(api(lambda _: (200, b'{"a": 1}\n[2]\n')).lines("/x")) == [{"a": 1}, [2]]
+    lines = api(lambda _: (200, b'{"a": 1}\n{"b')).lines("/x")
+    assert next(lines) == {"a": 1}
+    with pytest.raises(ApiError, match="not JSON"):
+        next(lines)
+    with pytest.raises(ApiError, match="HTTP 503"):
+        next(api(lambda _: (503, b"")).lines("/x"))
+
+
 def test_nothing_there_says_what_to_start(free_port) -> None:
     client = Client(f"http://127.0.0.1:{free_port()}")
     with pytest.raises(Unavailable) as error:

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,24 @@ def test_words_that_nobody_reads_stop_nothing() -> None:
     finally:
         os.close(write)
     assert (done.returncode, done.stdout) == (5, b"on\n")
+
+
+def test_how_far_it_is_is_said_now_and_then_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setattr(console, "QUIET_S", 0)
+    monkeypatch.setattr(console, "SAY_EVERY_S", 3600)
+    with console.waiting("counting") as wait:
+        wait_until = time.monotonic() + 60
+        while not wait._said and time.monotonic() < wait_until:
+            time.sleep(0.01)
+        wait.tell("counting: 1 of 3")
+        monkeypatch.setattr(console, "SAY_EVERY_S", 0)
+        wait._say_at = 0
+        wait.tell("counting: 2 of 3")
+        wait.tell("counting: 3 of 3")
+    assert capsys.readouterr().err.splitlines() == ["bellrock: counting", "bellrock: counting: 2 of 3", "bellrock: counting: 3 of 3"]
+
+
+def test_a_short_wait_is_not_worth_a_word(capsys: pytest.CaptureFixture) -> None:
+    with console.waiting("counting") as wait:
+        wait.tell("counting: 1 of 1")
+    assert capsys.readouterr().err == ""

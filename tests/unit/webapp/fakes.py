@@ -5,7 +5,7 @@ import threading
 from dataclasses import replace
 
 from jobdb.repository import JobDB
-from pipeline.store import Proof
+from pipeline.store import Progress, Proof
 from tests.unit.jobdb.tables import SCHEMA, T0, row, table
 from webapp.api import create_app
 
@@ -19,6 +19,7 @@ class FakeStore:
         self.rows, self.sample_rows, self.asked, self.lock = {}, [], 0, threading.Lock()
         self.high_water, self.gaps, self.totals_read = [], [], 0
         self.marks, self.dead_letters, self.boots_beyond, self.audits = [], [], 0, 0
+        self.parts, self.proofs_ended = 2, 0
 
     def add(self, job, *rows):
         self.rows.setdefault(job, []).extend(rows)
@@ -74,7 +75,12 @@ class FakeStore:
         return [line if raw else replace(line, raw=None) for line in self.dead_letters if node in (None, line.node) and line.last_ns >= since_ns]
 
     def proof(self, node=None, since_ns=0):
-        return Proof({key: (mark.rows, mark.rows, mark.rows) for key, mark in self.boots(node, since_ns)}, {"2023-11-14": 3})
+        try:
+            for read in range(0, self.parts + 1):
+                yield Progress(read, self.parts)
+            yield Proof({key: (mark.rows, mark.rows, mark.rows) for key, mark in self.boots(node, since_ns)}, {"2023-11-14": 3})
+        finally:
+            self.proofs_ended += 1
 
     def version(self, job, window=None):
         return len(self._found(job, window))

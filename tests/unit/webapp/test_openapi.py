@@ -1,5 +1,6 @@
 """openapi.yaml against the app: every route described, every description real, every answer valid."""
 
+import json
 import re
 
 import pytest
@@ -74,11 +75,17 @@ def test_examples_are_valid(path):
     validate(response_schema(path, "default"), description()["components"]["responses"]["Error"]["content"]["application/json"]["example"])
 
 
-def test_a_deep_audit_is_valid(site):
-    answer = site.get("/api/v1/audit?deep=1&since_ns=6")
-    validate(response_schema("/api/v1/audit", 200), answer)
+def test_a_deep_audit_is_valid_in_each_line(site):
+    response = site.client.get("/api/v1/audit?deep=1&since_ns=6")
+    assert (response.status_code, response.mimetype) == (200, "application/x-ndjson")
+    lines = [json.loads(line) for line in response.text.splitlines()]
+    for line in lines:
+        validate(PATHS["/api/v1/audit"]["get"]["responses"]["200"]["content"][response.mimetype]["schema"], line)
+    assert [list(line) for line in lines] == [["progress"]] * 3 + [["report"]]
+    answer = lines[-1]["report"]
     assert answer["proof"]["boots"] == 2 == answer["boots_total"] and not answer["clean"]
     assert site.get("/api/v1/audit?node=no-such", status=404)["error"]["code"] == "no_node"
+    assert site.get("/api/v1/audit?node=no-such&deep=1", status=404)["error"]["code"] == "no_node"
 
 
 def test_a_wrong_answer_is_not_valid(site):
