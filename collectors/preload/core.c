@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "preload.h"
 #include "process.h"
-#include <dlfcn.h>
 #include <limits.h>
 #include <linux/falloc.h>
 #include <pthread.h>
@@ -45,24 +44,6 @@ static _Atomic uint64_t ticks_per_s; /* 0: not measured yet, which comes before 
 static uint64_t window_ns = 1000000000;
 static pthread_key_t thread_key;
 static bool have_thread_key;
-
-long not_implemented(void)
-{
-    errno = ENOSYS;
-    return -1;
-}
-void *real_symbol(const char *name)
-{
-    int error = errno;
-    void *symbol = dlsym(RTLD_NEXT, name);
-    if (!symbol && !strncmp(name, "__isoc23_", 9)) { /* what differs is only how 0b101 is read */
-        char older[64] = "__isoc99_";
-        strncat(older, name + 9, sizeof older - 10);
-        symbol = dlsym(RTLD_NEXT, older);
-    }
-    errno = error;
-    return symbol ? symbol : (void *)not_implemented;
-}
 
 /* Calls of our own go past the wrappers. */
 static int own_open(const char *path, int flags, int mode)

@@ -14,6 +14,8 @@
 #endif
 
 #define WRAP __attribute__((visibility("default")))
+/* Kept away from what runs at every call: after a system call the instruction cache is cold. */
+#define COLD __attribute__((cold))
 #define COMMA ,
 /* Whether a pointer is one, also where the C library's headers promise the compiler that it is: programs pass NULL all the same. */
 static inline bool is_null(const void *pointer)
@@ -23,17 +25,25 @@ static inline bool is_null(const void *pointer)
 }
 #define RARE(condition) __builtin_expect(!!(condition), 0)
 
-/* The real function, looked up at its first use: other libraries' constructors may call us before ours has run. Where the C library has
- * none (a newer program asked whether it does, and found ours), one that fails with ENOSYS. */
-void *real_symbol(const char *name);
+/* What follows is ours alone: without this the compiler reaches data of other files through the global offset table. */
+#pragma GCC visibility push(hidden)
+
+/* The real functions. All are looked up as the library is loaded (`reals_find`): to look one up takes locks, which the child of a threaded
+ * program's fork, or a signal handler, might wait for in vain. Other libraries' constructors may call us before: then it is looked up at
+ * its first use, or is a bare system call (see reals.c). Where the C library has none (a newer program asked whether it does, and found
+ * ours), one that fails with ENOSYS. */
+struct real {
+    const char *name;
+    void *call;
+} __attribute__((aligned(2 * sizeof(void *)))); /* as they lie side by side */
+COLD void *real_symbol(struct real *);
+void reals_find(void);
 long not_implemented(void);
 #define REAL(ret, name, ...)                                                                                                 \
-    static ret (*real_##name##_pointer)(__VA_ARGS__);                                                                        \
-    static inline __typeof__(real_##name##_pointer) real_##name##_get(void)                                                  \
+    static struct real real_##name __attribute__((section("bellrock_reals"))) = {#name, NULL};                               \
+    static inline ret (*real_##name##_get(void))(__VA_ARGS__)                                                                \
     {                                                                                                                        \
-        if (RARE(!real_##name##_pointer))                                                                                    \
-            real_##name##_pointer = (__typeof__(real_##name##_pointer))real_symbol(#name);                                   \
-        return real_##name##_pointer;                                                                                        \
+        return (ret(*)(__VA_ARGS__))(RARE(!real_##name.call) ? real_symbol(&real_##name) : real_##name.call);                \
     }
 #define CALL(name) real_##name##_get()
 #define IS_THERE(name) ((void *)CALL(name) != (void *)not_implemented)
@@ -81,8 +91,8 @@ enum { APPENDS = 1 };
 extern struct descriptor descriptors[FDS];
 extern struct position positions[FDS];
 
-struct descriptor *descriptor_resolve(int fd);
-void descriptor_beyond(int fd);
+COLD struct descriptor *descriptor_resolve(int fd);
+COLD void descriptor_beyond(int fd);
 
 /* The descriptor if its file is watched, else NULL. Leaves errno alone. */
 static inline struct descriptor *watched(int fd)
@@ -158,8 +168,8 @@ static inline bool is_wiped(void)
     return RARE(!atomic_load_explicit(&wiped.limits.window, memory_order_relaxed));
 }
 /* The operation did not go straight into a segment: `outcome` says why (TP_RECORDED: the thread has none yet). Keeps errno. */
-void record_rarely(const struct tp_operation *, uint32_t outcome);
-void record_lost(void);
+COLD void record_rarely(const struct tp_operation *, uint32_t outcome);
+COLD void record_lost(void);
 
 /* Leaves errno alone. Inlined where every nanosecond counts; `record` is the same out of line. */
 static inline __attribute__((always_inline)) void record_inline(uint8_t op, int handle, uint64_t file, uint64_t offset, uint64_t size,
@@ -211,4 +221,5 @@ static inline bool outside(void)
 {
     return RARE(!started || bellrock_borrowed);
 }
+#pragma GCC visibility pop
 #endif

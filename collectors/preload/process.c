@@ -340,8 +340,11 @@ extern void *__dso_handle;
 __attribute__((constructor)) static void start(void)
 {
     int error = errno;
-    if (!gnu_get_libc_version || !__register_atfork)
+    reals_find();
+    if (!gnu_get_libc_version || !__register_atfork) {
+        errno = error;
         return;
+    }
     configure();
     __register_atfork(NULL, NULL, core_forked, &__dso_handle);
     const char *window = secure_getenv("BELLROCK_WINDOW_MS");

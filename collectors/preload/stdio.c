@@ -180,7 +180,7 @@ WRAP int __printf_chk(int flag, const char *format, ...)
 
 /* How much a scan consumed only the stream's position tells. */
 REAL(int, vfscanf, FILE *, const char *, va_list)
-static int scan(__typeof__(real_vfscanf_pointer) call, FILE *stream, const char *format, va_list list)
+static int scan(int (*call)(FILE *, const char *, va_list), FILE *stream, const char *format, va_list list)
 {
     int fd;
     struct descriptor *d = stream_watched(stream, &fd);

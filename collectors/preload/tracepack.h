@@ -36,6 +36,7 @@ struct tp_limits {
 };
 struct tp_header;
 
+#pragma GCC visibility push(hidden)
 extern const size_t TP_NAMES_AT, TP_NAMES_CAPACITY, TP_NAMES_STEP, TP_SEGMENTS_AT, TP_SEGMENT_SIZE;
 extern const uint32_t TP_SEGMENTS_MAX, TP_SEGMENTS_SPARE;
 
@@ -52,4 +53,5 @@ void tp_lost_operations(const struct tp_header *, uint64_t count);
 const char *tp_name_add(const struct tp_header *, void *names, uint64_t ready, uint64_t file, const char *path, size_t length, uint64_t *need);
 void tp_names_grown(const struct tp_header *, uint64_t ready);
 void tp_lost_name(const struct tp_header *);
+#pragma GCC visibility pop
 #endif

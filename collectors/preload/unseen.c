@@ -202,20 +202,67 @@ static void io_uring_set_up(void)
     errno = error;
 }
 
-REAL(long, syscall, long, long, long, long, long, long, long)
-static __attribute__((noinline)) long syscall_rarely(long number, long a, long b, long c, long d, long e, long f)
+/* `syscall`: what is not looked at passes with a jump, since a child may come back on another stack (clone). Before our constructor has run
+ * there is no real one to jump to, nor may one be looked up: an allocator may call it from malloc. */
+struct real bellrock_syscall __attribute__((section("bellrock_reals"), used)) = {"syscall", NULL};
+#define REAL_SYSCALL ((long (*)(long, long, long, long, long, long, long))bellrock_syscall.call)
+
+/* Whoever passes fewer arguments leaves the rest as it happens to be, which harms nobody. */
+__attribute__((visibility("hidden"), used)) long bellrock_io_uring_setup(long number, long a, long b, long c, long d, long e, long f)
 {
-    long r = CALL(syscall)(number, a, b, c, d, e, f);
+    if (!REAL_SYSCALL)
+        real_symbol(&bellrock_syscall);
+    long r = REAL_SYSCALL(number, a, b, c, d, e, f);
     if (number == SYS_io_uring_setup && r >= 0 && !outside())
         io_uring_set_up();
     return r;
 }
-/* Whoever passes fewer arguments leaves the rest as it happens to be, which harms nobody. The C name is not the header's, whose dots
- * would not let the arguments be passed on. What is not looked at passes with a jump: a child may come back on another stack. */
+#if defined(__x86_64__)
+_Static_assert(SYS_io_uring_setup == 425 && offsetof(struct real, call) == 8, "as they stand below");
+__asm__(".text\n"
+        ".globl syscall\n"
+        ".type syscall, @function\n"
+        "syscall:\n"
+        "    endbr64\n"
+        "    cmpq $425, %rdi\n" /* SYS_io_uring_setup */
+        "    je bellrock_io_uring_setup\n"
+        "    movq bellrock_syscall+8(%rip), %rax\n"
+        "    testq %rax, %rax\n"
+        "    jz 1f\n"
+        "    jmp *%rax\n"
+        "1:  movq %rdi, %rax\n"
+        "    movq %rsi, %rdi\n"
+        "    movq %rdx, %rsi\n"
+        "    movq %rcx, %rdx\n"
+        "    movq %r8, %r10\n"
+        "    movq %r9, %r8\n"
+        "    movq 8(%rsp), %r9\n"
+        "    syscall\n"
+        "    cmpq $-4095, %rax\n"
+        "    jae 2f\n"
+        "    ret\n"
+        "2:  negl %eax\n"
+        "    movl %eax, %edi\n"
+        "    subq $8, %rsp\n"
+        "    call bellrock_set_errno\n"
+        "    addq $8, %rsp\n"
+        "    movq $-1, %rax\n"
+        "    ret\n"
+        ".size syscall, .-syscall\n");
+#else
+#if defined(__has_attribute) && __has_attribute(musttail)
+#define JUMP __attribute__((musttail)) return
+#elif defined(__OPTIMIZE__)
+#define JUMP return
+#else
+#error "without optimisation this compiler passes `syscall` on with a call, after which a clone's child comes back without a stack: use -O2"
+#endif
+/* The C name is not the header's, whose dots would not let the arguments be passed on. */
 WRAP long program_syscall(long number, long a, long b, long c, long d, long e, long f) __asm__("syscall");
 WRAP long program_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
-    if (RARE(!real_syscall_pointer || number == SYS_io_uring_setup))
-        return syscall_rarely(number, a, b, c, d, e, f);
-    return real_syscall_pointer(number, a, b, c, d, e, f);
+    if (RARE(!REAL_SYSCALL || number == SYS_io_uring_setup))
+        JUMP bellrock_io_uring_setup(number, a, b, c, d, e, f);
+    JUMP REAL_SYSCALL(number, a, b, c, d, e, f);
 }
+#endif
