@@ -1,6 +1,7 @@
 /* stdio: counted at the stdio call, which is what the program asked for; what the C library then asks of the kernel passes
  * below the wrappers and is not counted again. */
 #define _GNU_SOURCE
+#undef __NO_INLINE__ /* without optimisation it is there */
 #define __NO_INLINE__ /* else the header defines some of what we do */
 #include "preload.h"
 #include <stdarg.h>

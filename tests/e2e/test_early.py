@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from tests.e2e.site import Site, compiled
+from tests.e2e.site import ROOT, Site, compiled
 
 
 @pytest.mark.parametrize("mode", ["before", "fork", "signal", "clone"])
@@ -14,3 +18,13 @@ def test_nothing_is_looked_up_where_that_may_wait_for_ever(site: Site, mode: str
     job = site.run([program, mode, out], watch=out)
     assert out.stat().st_size == 10
     assert site.profile(job)["write_bytes"] == 10
+
+
+def test_a_library_for_debugging_passes_on_a_child_s_stack(tmp_path: Path, build_dir: Path) -> None:
+    """Without optimisation a compiler makes a call of what else is a jump."""
+    folder = ROOT / "collectors" / "preload"
+    subprocess.run(["make", "-s", "-C", folder, f"BUILD={tmp_path}", "CFLAGS=-O0 -g"], check=True)
+    program = compiled("early", tmp_path, "-rdynamic")
+    env = {**os.environ, "LD_PRELOAD": str(tmp_path / "libbellrock.so"), "BELLROCK_RINGS": str(tmp_path)}
+    for mode in ("clone", "fork"):
+        assert subprocess.run([program, mode, tmp_path / "out"], env=env, timeout=120).returncode == 0
