@@ -4,7 +4,6 @@
  * told of all the same. */
 #define _GNU_SOURCE
 #include "unseen.h"
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +72,7 @@ static void look_at(int directory, const char *path, int place_directory, const 
     }
 }
 
-static void runs(int directory, const char *path)
+void runs(int directory, const char *path)
 {
     if (!started)
         return;
@@ -89,13 +88,12 @@ static void runs(int directory, const char *path)
     errno = error;
 }
 
-/* The same, with a command's name that is looked for along $PATH as the C library does it. */
-static void runs_command(const char *name)
+void runs_command(int directory, const char *name)
 {
     if (!started || !name || !*name)
         return;
     if (strchr(name, '/')) {
-        runs(AT_FDCWD, name);
+        runs(directory, name);
         return;
     }
     const char *list = getenv("PATH");
@@ -108,14 +106,16 @@ static void runs_command(const char *name)
         const char *end = strchrnul(list, ':');
         size_t n = (size_t)(end - list);
         struct stat st;
+        if (directory == -1 && list[0] != '/')
+            break;
         if (n + length + 2 < PATH_ROOM) {
             memcpy(text, list, n);
             if (n)
                 text[n++] = '/';
             memcpy(text + n, name, length + 1);
-            if (syscall(SYS_newfstatat, AT_FDCWD, text, &st, 0) == 0 && S_ISREG(st.st_mode) &&
-                syscall(SYS_faccessat, AT_FDCWD, text, X_OK) == 0) {
-                look_at(AT_FDCWD, text, AT_FDCWD, text);
+            if (syscall(SYS_newfstatat, directory, text, &st, 0) == 0 && S_ISREG(st.st_mode) &&
+                syscall(SYS_faccessat, directory, text, X_OK) == 0) {
+                look_at(directory, text, directory, text);
                 break;
             }
         }
@@ -144,8 +144,8 @@ static int failed(int r)
     }
 EXEC(execve, runs(AT_FDCWD, path), const char *path COMMA char *const *arguments COMMA char *const *environment, path, arguments, environment)
 EXEC(execv, runs(AT_FDCWD, path), const char *path COMMA char *const *arguments, path, arguments)
-EXEC(execvp, runs_command(name), const char *name COMMA char *const *arguments, name, arguments)
-EXEC(execvpe, runs_command(name), const char *name COMMA char *const *arguments COMMA char *const *environment, name, arguments, environment)
+EXEC(execvp, runs_command(AT_FDCWD, name), const char *name COMMA char *const *arguments, name, arguments)
+EXEC(execvpe, runs_command(AT_FDCWD, name), const char *name COMMA char *const *arguments COMMA char *const *environment, name, arguments, environment)
 EXEC(fexecve, runs(fd, ""), int fd COMMA char *const *arguments COMMA char *const *environment, fd, arguments, environment)
 EXEC(execveat, runs(directory, path),
      int directory COMMA const char *path COMMA char *const *arguments COMMA char *const *environment COMMA int flags, directory, path, arguments, environment, flags)
@@ -180,20 +180,6 @@ WRAP int execle(const char *path, const char *first, ...)
 {
     LISTED(execve(path, arguments, environment), char *const *environment = va_arg(list, char *const *))
 }
-
-/* Known to run by their answer. The child is a process of its own, so the record is of the one that started it. */
-#define SPAWN(name, look)                                                                                                    \
-    REAL(int, name, pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *, char *const *) \
-    WRAP int name(pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *restrict actions,        \
-                  const posix_spawnattr_t *restrict attributes, char *const *restrict arguments, char *const *restrict environment) \
-    {                                                                                                                        \
-        int r = CALL(name)(pid, path, actions, attributes, arguments, environment);                                          \
-        if (r == 0)                                                                                                          \
-            look;                                                                                                            \
-        return r;                                                                                                            \
-    }
-SPAWN(posix_spawn, runs(AT_FDCWD, path))
-SPAWN(posix_spawnp, runs_command(path))
 
 /* These run the shell, which tells of what it runs. */
 REAL(int, system, const char *)

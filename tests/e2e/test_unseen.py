@@ -113,6 +113,27 @@ def test_what_python_runs_is_marked(site: Site, hidden: Callable, how: str) -> N
     assert told(site, job) == {str(program): why}
 
 
+@pytest.mark.parametrize("how", ["chdir", "steps", "fchdir", "path", "stay", "dup2"])
+def test_a_child_that_is_sent_elsewhere_is_looked_at_there(site: Site, hidden: Callable, how: str) -> None:
+    """One of the programs can be seen, the other not; each is run where the other would be if nobody looked at the file actions."""
+    program, why = hidden("static")
+    spawn = compiled("spawn", site.folder)
+    job = site.new_job()
+    static, ordinary = site.folder / job / "static", site.folder / job / "ordinary"
+    static.mkdir(parents=True)
+    ordinary.mkdir()
+    shutil.copy(program, static / "program")
+    compiled("hidden", ordinary).rename(ordinary / "program")
+    for here, there in ((ordinary, static), (static, ordinary)):
+        job, out = site.new_job(), site.data / f"{there.name}-{how}"
+        site.run([spawn, how, there, out], job, cwd=here)
+        assert out.stat().st_size == 10
+        runs = here if how == "stay" else there
+        # Where another descriptor was put in its place it is not known, and nothing is said.
+        assert told(site, job) == ({str(static / "program"): why} if runs == static and how != "dup2" else {})
+        assert site.profile(job)["write_bytes"] in ((10,) if runs == ordinary else (0, None))
+
+
 def test_programs_that_can_be_seen_are_not_marked(site: Site) -> None:
     """Ordinary programs, scripts, and the loader called as a program; and what cannot be run at all."""
     program = compiled("hidden", site.folder)

@@ -76,12 +76,27 @@ static void programs(void)
     posix_spawn_file_actions_t onto;
     posix_spawn_file_actions_init(&onto);
     posix_spawn_file_actions_adddup2(&onto, 9, 1);
+    int (*chdirs[])(posix_spawn_file_actions_t *, const char *) = {
+        posix_spawn_file_actions_addchdir_np,
+        (int (*)(posix_spawn_file_actions_t *, const char *))dlsym(RTLD_DEFAULT, "posix_spawn_file_actions_addchdir"),
+    };
+    int (*fchdirs[])(posix_spawn_file_actions_t *, int) = {
+        posix_spawn_file_actions_addfchdir_np,
+        (int (*)(posix_spawn_file_actions_t *, int))dlsym(RTLD_DEFAULT, "posix_spawn_file_actions_addfchdir"),
+    };
+    int here = (int)DID(OPEN, open(".", O_RDONLY | O_DIRECTORY));
+    for (int i = 0; i < 2; i++) {
+        MUST(!chdirs[i] || chdirs[i](&onto, ".") == 0);
+        MUST(!fchdirs[i] || fchdirs[i](&onto, here) == 0);
+    }
     pid_t child;
     MUST(posix_spawn(&child, self, &onto, NULL, arguments, environ) == 0);
     child_wrote(child);
     MUST(posix_spawnp(&child, "every_call", &onto, NULL, arguments, environ) == 0);
     child_wrote(child);
     MUST(posix_spawn(&child, "no/such", &onto, NULL, arguments, environ) == ENOENT);
+    MUST(posix_spawn_file_actions_destroy(&onto) == 0);
+    DID(CLOSE, close(here));
     unsetenv("PWD"); /* shells would stat where they are */
     MUST(system("exec every_call . child >&9") == 0);
     calls[WRITE] += 3, bytes[WRITE] += 30;
