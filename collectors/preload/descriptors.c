@@ -11,6 +11,11 @@ struct position positions[FDS];
 
 /* --- paths -------------------------------------------------------------------------------------------------------------- */
 
+/* The thread sanitizer, in programs that have it, sees our calls of memcpy and its like but not our atomics, and would call what we share a
+ * race: it is to look away while a path is worked on. */
+extern void __tsan_ignore_thread_begin(void) __attribute__((weak));
+extern void __tsan_ignore_thread_end(void) __attribute__((weak));
+
 /* Room for paths: a signal handler's stack may be smaller than one of them. Where all are taken the stack must do. */
 enum { SCRATCHES = 64 };
 static char scratches[SCRATCHES][PATH_ROOM];
@@ -20,13 +25,18 @@ char *scratch_take(void)
     uint64_t taken = atomic_load_explicit(&scratches_taken, memory_order_relaxed);
     while (~taken) {
         uint64_t one = ~taken & (taken + 1);
-        if (atomic_compare_exchange_weak_explicit(&scratches_taken, &taken, taken | one, memory_order_acquire, memory_order_relaxed))
-            return scratches[__builtin_ctzll(one)];
+        if (!atomic_compare_exchange_weak_explicit(&scratches_taken, &taken, taken | one, memory_order_acquire, memory_order_relaxed))
+            continue;
+        if (__tsan_ignore_thread_begin)
+            __tsan_ignore_thread_begin();
+        return scratches[__builtin_ctzll(one)];
     }
     return NULL;
 }
 void scratch_give(char *scratch)
 {
+    if (__tsan_ignore_thread_end)
+        __tsan_ignore_thread_end();
     atomic_fetch_and_explicit(&scratches_taken, ~(UINT64_C(1) << (scratch - scratches[0]) / PATH_ROOM), memory_order_release);
 }
 

@@ -41,10 +41,59 @@ def test_names_that_are_no_text_stay_different_files(site: Site) -> None:
     assert files == {"\\xff": 1, "\\xfe": 1}
 
 
-def test_a_program_with_the_address_sanitizer_runs(site: Site) -> None:
-    source = site.folder / "plain.c"
-    source.write_text("int main(void) { return 0; }\n")
-    built = subprocess.run(["cc", "-fsanitize=address", "-o", site.folder / "asan", source], capture_output=True, text=True)
+def sanitized(site: Site, kind: str, source: str) -> Path:
+    """The program, built with a sanitizer; skips where the compiler has it not, or it does not work here."""
+    path = site.folder / f"{kind}.c"
+    path.write_text(source)
+    command = ["cc", "-pthread", f"-fsanitize={kind}", "-o", path.with_suffix(""), path]
+    built = subprocess.run(command, capture_output=True, text=True)
     if built.returncode:
-        pytest.skip(f"the C compiler has no address sanitizer: {built.stderr.strip().splitlines()[-1]}")
-    site.run([site.folder / "asan"])
+        pytest.skip(f"the C compiler has no {kind} sanitizer: {built.stderr.strip().splitlines()[-1]}")
+    return path.with_suffix("")
+
+
+def test_a_program_with_the_address_sanitizer_runs(site: Site) -> None:
+    site.run([sanitized(site, "address", "int main(void) { return 0; }\n")])
+
+
+THREADS = """
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+static void *work(void *path)
+{
+    char byte;
+    for (int i = 0; i < 200; i++) {
+        int fd = open(path, O_RDWR | O_CREAT, 0600);
+        if (write(fd, "x", 1) != 1 || pread(fd, &byte, 1, 0) != 1 || close(fd) || access(path, R_OK))
+            return path;
+    }
+    return 0;
+}
+int main(int count, char **paths)
+{
+    pthread_t threads[8];
+    void *failed = 0;
+    for (int i = 0; i < 8; i++)
+        pthread_create(&threads[i], 0, work, paths[1 + i % (count - 1)]);
+    for (int i = 0; i < 8; i++) {
+        void *r;
+        pthread_join(threads[i], &r);
+        failed = r ? r : failed;
+    }
+    return failed != 0;
+}
+"""
+
+
+def test_the_thread_sanitizer_finds_no_race_that_is_not_the_program_s(site: Site) -> None:
+    """It ends a program in which it found one with 66. It needs the addresses where it expects them."""
+    job = site.new_job()
+    data = site.data / job
+    data.mkdir()
+    command = ["setarch", "-R", sanitized(site, "thread", THREADS), data / "a", data / "b", data / "c"]
+    plain = subprocess.run(command, capture_output=True, text=True)
+    if plain.returncode:
+        pytest.skip(f"the thread sanitizer does not work here: {plain.stderr.strip()[:200]}")
+    site.run(command, job, watch=data)
+    assert site.profile(job)["write_bytes"] == 8 * 200
