@@ -5,23 +5,16 @@
 #define _GNU_SOURCE
 #include "preload.h"
 #include "process.h"
-#include <limits.h>
 #include <linux/falloc.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 __thread struct thread self __attribute__((tls_model("initial-exec")));
 __thread volatile uint32_t bellrock_borrowed __attribute__((tls_model("initial-exec"), visibility("hidden")));
-uint32_t clock_kind = TP_CLOCK_MONOTONIC;
 uint32_t watched_tag = 2;
 
 /* One process image's ring file as mapped. Made whole, then published by one compare-and-swap; never unmapped, because names in it
@@ -40,7 +33,6 @@ static struct image *_Atomic image;
 static _Atomic uint64_t retry_at_ns; /* no ring could be had: until then the program runs unwatched */
 static _Atomic uint64_t missed;      /* operations meanwhile; they go into the next ring's count of lost ones */
 struct wiped wiped __attribute__((aligned(4096)));
-static _Atomic uint64_t ticks_per_s; /* 0: not measured yet, which comes before the first ring */
 static uint64_t window_ns = 1000000000;
 static pthread_key_t thread_key;
 static bool have_thread_key;
@@ -61,62 +53,9 @@ static void *own_map(size_t length, int fd, uint64_t offset)
                            fd, offset);
 }
 
-static void pick_clock(void)
-{
-#if defined(__x86_64__)
-    unsigned a, b, c, d;
-    if (__get_cpuid(0x80000007, &a, &b, &c, &d) && (d & (1u << 8))) { /* invariant: same rate on all cores, always */
-        char source[16] = "";
-        int fd = own_open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY, 0);
-        if (fd >= 0) { /* where the kernel found it unfit it uses another */
-            ssize_t n = syscall(SYS_read, fd, source, sizeof source - 1);
-            own_close(fd);
-            if (n > 3 && (!strncmp(source, "tsc", 3) || !strncmp(source, "kvm-clock", 9)))
-                clock_kind = TP_CLOCK_TSC;
-        }
-    }
-#endif
-}
-
-/* One instant on both clocks, known to `width` ns. */
-struct instant {
-    uint64_t ticks, ns, width;
-};
-static struct instant loaded; /* when the library was */
-
-/* The best of three tries: in between we may have lost the core. */
-static struct instant instant_now(void)
-{
-    struct instant best = {0, 0, UINT64_MAX};
-    for (int i = 0; i < 3; i++) {
-        uint64_t before = monotonic_ns(), ticks = now_ticks(), after = monotonic_ns();
-        if (after - before < best.width)
-            best = (struct instant){ticks, before + (after - before) / 2, after - before};
-    }
-    return best;
-}
-
 static void limits_set(void)
 {
-    tp_limits_set(&wiped.limits, atomic_load_explicit(&ticks_per_s, memory_order_relaxed), window_ns);
-}
-
-/* Measures the clock's rate since the library was loaded. Usually that is long ago; else wait until the rate is known to 0.2 %, but
- * not for long where the system is slow to tell the time. Threads that measure at once agree on one. */
-static void measure_clock(void)
-{
-    enum { EXACT = 500, LEAST_NS = 20000, MOST_NS = 1000000 };
-    uint64_t rate = 1000000000, none = 0;
-    if (clock_kind != TP_CLOCK_MONOTONIC) {
-        struct instant now;
-        uint64_t ns;
-        do {
-            now = instant_now();
-            ns = now.ns - loaded.ns;
-        } while (ns < LEAST_NS || (ns < MOST_NS && ns < EXACT * (now.width + loaded.width)));
-        rate = (uint64_t)((double)(now.ticks - loaded.ticks) / (double)ns * 1e9);
-    }
-    atomic_compare_exchange_strong(&ticks_per_s, &none, rate ? rate : 1);
+    tp_limits_set(&wiped.limits, clock_rate(), window_ns);
 }
 
 /* Room for [offset, offset + length) in the file, unless that would leave others too little of the file system: MPI libraries live
@@ -161,8 +100,7 @@ static struct image *image_make(void)
         goto no_room;
     own_close(fd);
     im->names_ready = TP_NAMES_STEP;
-    if (!ticks_per_s)
-        measure_clock();
+    clock_measure();
     limits_set(); /* also where another thread has measured, and may not have come so far */
     tp_header_init(im->header, &facts->identity, &wiped.limits, TP_NAMES_STEP);
     return im;
@@ -362,8 +300,7 @@ void core_start(uint64_t window, bool eager)
     if (window)
         window_ns = window;
     madvise(&wiped, sizeof wiped, MADV_WIPEONFORK); /* where the kernel can't, forks past our handler write into the parent's ring */
-    pick_clock();
-    loaded = instant_now();
+    clock_start();
     limits_set();
     have_thread_key = pthread_key_create(&thread_key, thread_ended) == 0;
     if (eager)

@@ -101,24 +101,17 @@ static void transferred(int in, const off64_t *in_offset, int out, const off64_t
 SENDFILE(sendfile, off_t)
 SENDFILE(sendfile64, off64_t)
 
-REAL(ssize_t, copy_file_range, int, off64_t *, int, off64_t *, size_t, unsigned)
-WRAP ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t size, unsigned flags)
-{
-    uint64_t start = now_ticks();
-    ssize_t n = CALL(copy_file_range)(in, in_offset, out, out_offset, size, flags);
-    transferred(in, in_offset, out, out_offset, start, n);
-    return n;
-}
-
-/* The side that is a pipe is not watched. */
-REAL(ssize_t, splice, int, off64_t *, int, off64_t *, size_t, unsigned)
-WRAP ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t size, unsigned flags)
-{
-    uint64_t start = now_ticks();
-    ssize_t n = CALL(splice)(in, in_offset, out, out_offset, size, flags);
-    transferred(in, in_offset, out, out_offset, start, n);
-    return n;
-}
+#define COPY(name)                                                                                                           \
+    REAL(ssize_t, name, int, off64_t *, int, off64_t *, size_t, unsigned)                                                    \
+    WRAP ssize_t name(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t size, unsigned flags)                 \
+    {                                                                                                                        \
+        uint64_t start = now_ticks();                                                                                        \
+        ssize_t n = CALL(name)(in, in_offset, out, out_offset, size, flags);                                                 \
+        transferred(in, in_offset, out, out_offset, start, n);                                                               \
+        return n;                                                                                                            \
+    }
+COPY(copy_file_range)
+COPY(splice) /* the side that is a pipe is not watched */
 
 /* --- positions -------------------------------------------------------------------------------------------------------------- */
 
