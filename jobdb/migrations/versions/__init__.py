@@ -1,0 +1,1 @@
+"""The numbered steps; Alembic finds them by their files."""
