@@ -149,6 +149,20 @@ def peer_of(certificate: dict[str, Any]) -> Peer:
     return Peer(nodes, ssl.cert_time_to_seconds(certificate["notAfter"]))
 
 
+def shake_hands(connection: ssl.SSLSocket, timeout_s: float) -> Peer:
+    """The client by its certificate. Raises TlsError where there is none that counts; its text says why, and what to do."""
+    try:
+        connection.settimeout(timeout_s)
+        connection.do_handshake()
+        return peer_of(connection.getpeercert())
+    except OSError as error:
+        raise TlsError(explain(error)) from error
+    except TlsError:
+        raise
+    except ValueError as error:
+        raise TlsError(f"its certificate is not understood: {quoted(str(error))}") from error
+
+
 def quoted(name: str) -> str:
     """A name that a client gave, fit for a line of the log."""
     return ascii(name[:QUOTED_CHARACTERS_MAX]) + ("…" if len(name) > QUOTED_CHARACTERS_MAX else "")

@@ -13,7 +13,8 @@ import orjson
 from pipeline import schema
 from pipeline.lumberjack import Window
 from pipeline.store import Appended, Store, StoreError, Undecodable
-from pipeline.tls import Peer
+from pipeline.throttle import Throttle
+from pipeline.tls import Peer, quoted
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +47,11 @@ class Writer:
 
     Owner of all but `_queue` and `_give_up` is its thread; the others only read."""
 
-    def __init__(self, store: Store, on_job_event: Callable[[dict], None], windows_max: int, retry_first_s: float) -> None:
+    def __init__(self, store: Store, on_job_event: Callable[[dict], None], windows_max: int, retry_first_s: float, throttle: Throttle) -> None:
         self._store = store
         self._on_job_event = on_job_event
         self._retry_first_s = retry_first_s
+        self._throttle = throttle
         self._queue: queue.Queue[Job | None] = queue.Queue(windows_max + 1)  # + 1: the None that ends it
         self._give_up = threading.Event()  # set when draining took too long
         self._counts = dict.fromkeys(("windows", "events", "job_event_errors", "store_errors", "node_mismatches"), 0)
@@ -91,7 +93,7 @@ class Writer:
             except Exception as error:
                 # Not the store's own error: a fault of ours. The clients send again; nothing was acknowledged.
                 self._error = f"a batch of {len(jobs)} windows failed: {error!r}; see the log"
-                log.exception("ingest: a batch of %d windows failed", len(jobs))
+                self._throttle.say("failed", "the writer", f"ingest: a batch of {len(jobs)} windows failed", logging.ERROR, exc_info=True)
             finally:
                 for job in jobs:
                     job.settle(job in stored)
@@ -157,9 +159,11 @@ class Writer:
                 log.info("ingest: the store takes records again")
                 self._error = None
             if appended.dead_letters:
-                log.warning("ingest: %d records were refused; `bellrock audit` tells why", appended.dead_letters)
+                self._throttle.say("dead letters", "agents", f"ingest: {appended.dead_letters} records were refused; `bellrock audit` tells why")
             if appended.missing:
-                log.warning("ingest: %d records are missing: their agents jumped over their numbers; `bellrock audit` tells which", appended.missing)
+                self._throttle.say(
+                    "missing", "agents", f"ingest: {appended.missing} records are missing: their agents jumped over their numbers; `bellrock audit` tells which"
+                )
             return appended
 
     def _pass_on(self, events: list[Any]) -> bool:
@@ -171,7 +175,8 @@ class Writer:
                     self._on_job_event(event)
                 except Exception:
                     self._counts["job_event_errors"] += 1
-                    log.exception("ingest: job event of job %s was not taken; the client will send it again", event["job"])
+                    text = f"ingest: job event of job {quoted(event['job'])} was not taken; the client will send it again"
+                    self._throttle.say("job event", quoted(event["node"]), text, logging.ERROR, exc_info=True)
                     return False
         return True
 

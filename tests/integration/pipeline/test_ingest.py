@@ -212,7 +212,7 @@ def test_a_job_event_that_is_not_taken_is_sent_again(start, store, caplog):
     assert deliver_all(ingest.port, [run_event(1), job_event(2), run_event(3), job_event(4)], 4) == 3
     assert taken == [2, 4]
     assert ingest.status()["job_event_errors"] == 2
-    assert "job event of job local-1 was not taken" in caplog.text and "database is locked" in caplog.text
+    assert "job event of job 'local-1' was not taken" in caplog.text and "database is locked" in caplog.text
     # The rows were stored the first time; the resends were duplicates.
     assert store.status()["records"] == {"run": 2, "sample": 0, "job": 2}
     assert seqs(store) == [1, 3]

@@ -1,0 +1,126 @@
+"""Who may be connected at once. Nobody can take the places of others: those of one peer are few, and whoever comes anew finds one."""
+
+import socket
+import threading
+from dataclasses import dataclass, field
+
+from pipeline.listen import shutdown
+
+# Connections that may deliver over TCP. Those that were told to go have as many places again, until their last window is settled.
+CONNECTIONS_MAX = 256
+# Of one node, times the nodes that its certificate names; of one user at the Unix socket. One more takes the oldest one's place: an agent that
+# comes back must not wait until it is known that its last connection is dead.
+PEER_CONNECTIONS_MAX = 4
+# Users that may connect to the Unix socket: the server's own and root.
+UNIX_USERS = 2
+# Connections whose handshake is under way. Those that were told to go have as many places again.
+HANDSHAKES_MAX = 64
+
+
+class NoPlace(Exception):
+    """There is no place for a connection; the text says why."""
+
+
+@dataclass(frozen=True)
+class Guest:
+    """Whose a connection is. `key` tells one peer from another; None: not known, as on a port without TLS, where only the bound in all holds.
+    `share` times PEER_CONNECTIONS_MAX connections may be the peer's. `within`: it came by the Unix socket, and takes no place of TCP's."""
+
+    key: object = None
+    share: int = 1
+    within: bool = False
+
+
+@dataclass
+class _Places:
+    """Places of one sort by age. `going` are those that were told to go; they stay here until they are gone."""
+
+    staying: dict[socket.socket, Guest] = field(default_factory=dict)
+    going: dict[socket.socket, Guest] = field(default_factory=dict)
+
+    def send_away(self, connection: socket.socket) -> None:
+        self.going[connection] = self.staying.pop(connection)
+        shutdown(connection, socket.SHUT_RDWR)
+
+    def leave(self, connection: socket.socket) -> None:
+        self.staying.pop(connection, None)
+        self.going.pop(connection, None)
+
+
+class Places:
+    """The places of one server. Any thread may use it."""
+
+    def __init__(self, connections_max: int, peer_connections_max: int, handshakes_max: int) -> None:
+        self._connections_max = connections_max
+        self._peer_max = peer_connections_max
+        self._handshakes_max = handshakes_max
+        self._lock = threading.Lock()  # owner of all below
+        self._delivering = _Places()
+        self._strangers = _Places()
+        self._ended = False
+
+    @property
+    def windows_max(self) -> int:
+        """How many connections can at most have a window on its way."""
+        return 2 * (self._connections_max + UNIX_USERS * self._peer_max)
+
+    def admit(self, connection: socket.socket, guest: Guest) -> str:
+        """Gives a connection the place of one that may deliver, and takes its place among the strangers if it has one. The guest's oldest
+        connection has to go for it where the guest has too many, or where there are too many in all: the answer is why, or empty. Raises
+        NoPlace."""
+        with self._lock:
+            was_stranger = connection in self._strangers.going
+            self._strangers.leave(connection)
+            if was_stranger or self._ended:
+                raise NoPlace("others came while its handshake went on" if was_stranger else "ingest ends")
+            staying, going = self._delivering.staying, self._delivering.going
+            own = [one for one, whose in staying.items() if guest.key is not None and whose.key == guest.key]
+            crowded = not guest.within and sum(not whose.within for whose in staying.values()) >= self._connections_max
+            full = f"{self._connections_max} connections are open, the bound is {self._connections_max}"
+            if crowded and not own:
+                raise NoPlace(full)
+            bound = guest.share * self._peer_max
+            why = full if crowded else f"it may have {bound}" if len(own) >= bound else ""
+            if why:
+                if sum(whose.key == guest.key for whose in going.values()) >= bound or len(going) >= self.windows_max // 2:
+                    raise NoPlace(f"it opened more than the {bound} connections that it may have, and the store has not yet taken what the older ones delivered")
+                self._delivering.send_away(own[0])
+            staying[connection] = guest
+            return why
+
+    def shake_hands(self, connection: socket.socket, address: str) -> None:
+        """Gives a connection the place of a stranger. Where there are too many, the oldest of the address that has most has to go: whoever
+        comes last has the best chance to be in earnest, since a handshake takes milliseconds. Raises NoPlace."""
+        with self._lock:
+            if self._ended:
+                raise NoPlace("ingest ends")
+            strangers = self._strangers
+            if len(strangers.staying) >= self._handshakes_max:
+                if len(strangers.going) >= self._handshakes_max:
+                    raise NoPlace(f"{2 * self._handshakes_max} handshakes are under way, the bound is {2 * self._handshakes_max}")
+                addresses = [guest.key for guest in strangers.staying.values()]
+                busiest = max(addresses, key=addresses.count)
+                strangers.send_away(next(one for one, guest in strangers.staying.items() if guest.key == busiest))
+            strangers.staying[connection] = Guest(address)
+
+    def was_sent_away(self, connection: socket.socket) -> bool:
+        """Whether it had to make room."""
+        with self._lock:
+            return connection in self._delivering.going or connection in self._strangers.going
+
+    def leave(self, connection: socket.socket) -> None:
+        """Gives up the place, of whatever sort."""
+        with self._lock:
+            self._strangers.leave(connection)
+            self._delivering.leave(connection)
+
+    def count(self) -> tuple[int, int]:
+        """Connections that may deliver, and handshakes that are under way."""
+        with self._lock:
+            return len(self._delivering.staying), len(self._strangers.staying)
+
+    def end(self) -> tuple[list[socket.socket], list[socket.socket]]:
+        """Gives out no more places. Who has one: those that may deliver, and strangers."""
+        with self._lock:
+            self._ended = True
+            return [*self._delivering.staying, *self._delivering.going], [*self._strangers.staying, *self._strangers.going]
