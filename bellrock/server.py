@@ -7,7 +7,6 @@ the agent delivers), lock (held while a server owns the state) and server.json (
 import json
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,37 +20,7 @@ from bellrock.state import StateLock, Where, where
 
 log = logging.getLogger(__name__)
 
-HTTP_END_S = 5.0
 SOCKET = "ingest.sock"
-
-
-class HttpServer:
-    """waitress in a thread of its own. `port` must be free."""
-
-    def __init__(self, app: Any, host: str, port: int, threads: int) -> None:
-        import waitress.server
-
-        self._server = waitress.server.create_server(app, host=host, port=port, threads=threads, ident="bellrock", clear_untrusted_proxy_headers=True)
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pages", daemon=True)
-
-    def start(self) -> None:
-        """Begin to answer."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Take no more requests; those that run may take up to HTTP_END_S to end."""
-        self._ending.set()
-        self._server.pull_trigger()
-        self._thread.join()
-
-    def _run(self) -> None:
-        # waitress's own loop ends by a signal only.
-        server = self._server
-        while not self._ending.is_set():
-            server.asyncore.loop(timeout=1.0, map=server._map, count=1)
-        server.task_dispatcher.shutdown(cancel_pending=True, timeout=HTTP_END_S)
-        server.asyncore.close_all(map=server._map, ignore_all=True)
 
 
 class Server:
@@ -112,6 +81,7 @@ class Server:
         from pipeline.store.duckdb import DuckDBStore
         from pipeline.tls import TlsError, TlsFiles
         from webapp.api import create_app
+        from webapp.serve import HttpServer
 
         store = DuckDBStore(self.state / "records.duckdb")
         self._closing.insert(0, ("the store", store.close))

@@ -9,10 +9,10 @@ from bellrock import audit
 from bellrock.client import Client
 from bellrock.errors import ApiError, Unavailable
 from bellrock.ports import free_port
-from bellrock.server import HttpServer
 from pipeline.store import StoreError
 from pipeline.store.mark import Mark
 from tests.unit.webapp.fakes import Site
+from webapp.serve import HttpServer
 
 
 @pytest.fixture

@@ -6,15 +6,14 @@ import socket
 import statistics
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 
 import pytest
-import waitress.server
 
 from tests.unit.webapp.fakes import Site
 from webapp.api import sockets
+from webapp.serve import HttpServer
 
 OTHER_UID = 54321
 # Asks as another user, who may be unable to read Python's files; a line of JSON for each path: status and answer.
@@ -33,21 +32,10 @@ for path in sys.argv[3:]:
 def port(tmp_path):
     """The port of a server on the site's app as `bellrock server` runs it."""
     site = Site(tmp_path, PEER_UID=sockets.peer_uid)
-    server = waitress.server.create_server(site.app, host="127.0.0.1", port=0, threads=2, clear_untrusted_proxy_headers=True)
-    ending = threading.Event()
-
-    def serve():
-        while not ending.is_set():
-            server.asyncore.loop(timeout=0.1, map=server._map, count=1)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    yield server.effective_port
-    ending.set()
-    server.pull_trigger()
-    thread.join()
-    server.task_dispatcher.shutdown(cancel_pending=True, timeout=5)
-    server.asyncore.close_all(map=server._map, ignore_all=True)
+    server = HttpServer(site.app, "127.0.0.1", 0, threads=2)
+    server.start()
+    yield server.port
+    server.stop()
     site.close()
 
 
