@@ -1,6 +1,6 @@
 """`python -m bellrock`: the same as the command `bellrock`."""
 
-from bellrock.cli import main
+from bellrock.entry import main
 
 if __name__ == "__main__":
     main()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bellrock import __version__, console, output
+from bellrock import __version__, console, entry, output
 from bellrock.errors import EXIT_FAILED, ApiError, BellrockError
 
 if TYPE_CHECKING:
@@ -401,9 +401,10 @@ def _find(lease: "Lease", job: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The entry point: runs the command line and exits with its code."""
-    output.prepare()
+    """Runs the command line and exits with its code."""
     try:
+        entry.raise_at_interrupt()
+        output.prepare()
         # click would print a traceback for what it does not know, and its own words for Ctrl-C.
         code = cli.main(prog_name="bellrock", standalone_mode=False)
         sys.stdout.flush()
@@ -412,10 +413,8 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except click.Abort:
-        code = 128 + signal.SIGINT
-    except KeyboardInterrupt:
-        code = 128 + signal.SIGINT
+    except (click.Abort, KeyboardInterrupt):
+        code = entry.INTERRUPTED
     except (output.ReaderGone, BrokenPipeError):
         output.abandon()
         code = 0
@@ -427,4 +426,5 @@ def main() -> None:
             raise
         console.fail(f"{type(error).__name__}: {error}", "this is a fault of Bellrock; set BELLROCK_DEBUG=1 to see where")
         code = EXIT_FAILED
+    entry.end_at_interrupt(signal.default_int_handler)  # all is said; Python's own end takes a moment too
     sys.exit(code if isinstance(code, int) else 0)
