@@ -1,13 +1,13 @@
 """The server's settings: server.toml, each setting documented in server.sample.toml beside this file."""
 
 import dataclasses
-import ipaddress
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bellrock.errors import UsageError
+from pipeline.listen import is_loopback
 
 SAMPLE = Path(__file__).with_name("server.sample.toml")
 
@@ -133,6 +133,8 @@ def _check_logs(logs: list[Any], where: str) -> None:
 
 
 def _check_host(name: str, host: str, where: str, why: str) -> None:
+    if ":" in host and is_loopback(host):
+        raise UsageError(f"{where}: {name} = {host!r} is IPv6, of which no loopback address is taken", "keep 127.0.0.1")
     if not is_loopback(host):
         raise UsageError(
             f"{where}: {name} = {host!r} is not a loopback address, {why}",
@@ -145,16 +147,6 @@ def _check(name: str, value: Any, default: Any, where: str) -> None:
         raise UsageError(f"{where}: {name} = {value!r} is not of type {type(default).__name__}", f"its default is {default!r}")
     if name in _AT_LEAST and not _AT_LEAST[name] <= value <= _AT_MOST[name]:
         raise UsageError(f"{where}: {name} = {value} is out of range", f"take {_AT_LEAST[name]} to {_AT_MOST[name]}")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` is an IPv4 loopback address or "localhost". Other names are not resolved: what they mean may change."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.IPv4Address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def sample() -> str:

@@ -52,13 +52,23 @@ def address_of(host: str, port: int, *, encrypted: bool) -> tuple[int, tuple]:
     except (OSError, UnicodeError) as error:
         raise BindError(f"ingest: cannot listen on {host!r}: {error}; set its host to 127.0.0.1") from error
     for *_, address in found:
-        if not encrypted and not ipaddress.ip_address(address[0].split("%")[0]).is_loopback:
+        if not encrypted and not is_loopback(address[0]):
             raise BindError(
                 f"ingest: refuses to listen on {host!r} ({address[0]}): records are neither encrypted nor authenticated without TLS, "
                 "so only loopback is allowed; set its host to 127.0.0.1, or give it certificates"
             )
     found.sort(key=lambda entry: entry[0] != socket.AF_INET)  # `localhost`: agents connect to 127.0.0.1
     return found[0][0], found[0][4]
+
+
+def is_loopback(name: str) -> bool:
+    """Whether an address, or "localhost", means this machine alone. Other names are not resolved: what they mean may change."""
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name.split("%")[0]).is_loopback
+    except ValueError:
+        return False
 
 
 def unix_peer(connection: socket.socket) -> tuple[int, int]:

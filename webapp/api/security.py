@@ -1,6 +1,5 @@
 """Who may ask, for which host, and what a browser may do with the answer."""
 
-import ipaddress
 import os
 import pwd
 import socket
@@ -8,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from flask import Flask, Response, request
+
+from pipeline.listen import is_loopback
 
 from .errors import ApiError
 
@@ -75,13 +76,3 @@ def host_name(host: str) -> str:
     if host.startswith("["):
         return host[1:].split("]")[0].lower()
     return host.rsplit(":", 1)[0].lower() if host.count(":") == 1 else host.lower()
-
-
-def is_loopback(name: str) -> bool:
-    """Whether a name means this machine, whatever a resolver says."""
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False

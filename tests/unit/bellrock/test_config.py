@@ -56,7 +56,7 @@ def test_wrong_values_are_refused(table: dict) -> None:
     assert error.value.exit_code == EXIT_USAGE and error.value.hint
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1", "example.org", "::", "", "127.0.0.1.example.org"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1", "example.org", "::", "::1", "", "127.0.0.1.example.org"])
 def test_only_loopback_is_taken(host: str) -> None:
     with pytest.raises(UsageError, match="loopback"):
         config.parse({"ingest": {"host": host}}, "server.toml")

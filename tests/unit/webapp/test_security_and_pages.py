@@ -4,7 +4,8 @@ import pytest
 
 from tests.unit.webapp.fakes import Site
 from webapp.api import sockets
-from webapp.api.security import host_name, is_loopback, user_name
+from pipeline.listen import is_loopback
+from webapp.api.security import host_name, user_name
 
 
 @pytest.fixture
