@@ -52,6 +52,7 @@ class Site:
         self.env |= {"BELLROCK_STATE": str(self.state), "BELLROCK_RINGS": str(rings)}
         self.rings = rings
         self.server: subprocess.Popen | None = None
+        self.pids: list[int] = []  # of servers and of launched commands, dead ones too
         self._jobs = 0
         self._launched: list[subprocess.Popen] = []
 
@@ -65,6 +66,7 @@ class Site:
         with open(self.folder / "server.log", "a") as log:
             command = [*BELLROCK, "server", "--port", str(self.port), "--ingest-port", str(self.ingest_port)]
             self.server = subprocess.Popen(command, env=self.env, stdout=log, stderr=log, cwd=ROOT)
+        self.pids.append(self.server.pid)
         wait_for(self._answers, f"the server; see {self.folder / 'server.log'}")
 
     def _answers(self) -> bool:
@@ -115,6 +117,7 @@ class Site:
         env = {**self.env, **options.pop("env", {})}
         launched = subprocess.Popen([*prefix, *map(str, argv)], env=env, start_new_session=True, cwd=options.pop("cwd", ROOT), **options)
         self._launched.append(launched)
+        self.pids.append(launched.pid)
         return launched
 
     def run(self, argv: list[str | Path], job: str | None = None, code: int = 0, **options: Any) -> str:

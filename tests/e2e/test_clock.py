@@ -6,8 +6,11 @@ Nobody touches the real clock: server, agent and `bellrock run` see it through l
 from __future__ import annotations
 
 import glob
+import os
 import shlex
+import subprocess
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import duckdb
@@ -53,8 +56,21 @@ def library() -> str:
     return found[0]
 
 
+def shared(pid: int) -> list[Path]:
+    """What libfaketime shares with the children of a process; it takes it away at the process's end, but not where that is killed."""
+    return [Path(f"/dev/shm/faketime_shm_{pid}"), Path(f"/dev/shm/sem.faketime_sem_{pid}")]
+
+
+def sweep(pids: Iterable[int]) -> None:
+    """Takes away what those of these processes left that are dead."""
+    for pid in pids:
+        if not Path(f"/proc/{pid}").exists():
+            for file in shared(pid):
+                file.unlink(missing_ok=True)
+
+
 @pytest.fixture(scope="module")
-def site(site: Site, clock: Clock, library: str, build_dir: Path) -> Site:
+def site(site: Site, clock: Clock, library: str, build_dir: Path) -> Iterator[Site]:
     site.stop()
     # The server gives its agent no LD_PRELOAD, so the agent gets it from a script in its place.
     build = site.folder / "build"
@@ -73,7 +89,9 @@ def site(site: Site, clock: Clock, library: str, build_dir: Path) -> Site:
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
     site.start()
-    return site
+    yield site
+    site.close()
+    sweep(site.pids)
 
 
 def test_a_clock_that_steps(site: Site, clock: Clock) -> None:
@@ -129,3 +147,18 @@ def test_a_clock_that_steps(site: Site, clock: Clock) -> None:
             back[key] = back.get(key, 0) + (start < last.get(key, start))
             last[key] = start
     assert len(back) == 8 and all(count == 1 for count in back.values()), back
+
+
+def test_what_killed_processes_share_is_swept_and_nobody_elses(library: str, clock: Clock) -> None:
+    env = {**os.environ, "LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": str(clock.file)}
+    killed, living = (subprocess.Popen(["sleep", "600"], env=env) for _ in range(2))
+    try:
+        wait_for(lambda: all(file.exists() for one in (killed, living) for file in shared(one.pid)), "what libfaketime shares")
+        killed.kill()
+        killed.wait()
+        sweep([killed.pid, living.pid])
+        assert not any(file.exists() for file in shared(killed.pid)) and all(file.exists() for file in shared(living.pid))
+    finally:
+        living.kill()
+        living.wait()
+        sweep([killed.pid, living.pid])
