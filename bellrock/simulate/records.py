@@ -53,7 +53,8 @@ def table(job: Job, runs: Columns, numbering: Numbering) -> pa.Table:
         "seq": numbering.take(numbers),
         "layer": _text(rows, "compute"),
         "source": _text(rows, "preload"),
-        "job": _text(rows, job.job_id),
+        # Tables of many jobs are put together, so that this dictionary gets more texts than the others.
+        "job": _texts(np.zeros(rows, dtype=np.int32), [job.job_id]),
         "uid": np.full(rows, job.uid, dtype=np.uint32),
         "process": _texts(runs.process, [f"{pid}.{ticks}" for pid in _pids(job)]),
         "parent": np.full(rows, FIRST_PID + _base(job), dtype=np.uint32),

@@ -13,6 +13,9 @@ log = logging.getLogger(__name__)
 TABLES = {kind.table: kind for kind in KINDS.values() if kind.table}
 DDL = [kind.ddl for kind in TABLES.values()]
 
+# DuckDB gives each chunk of a table to one thread, and seals rows by so many: larger chunks would leave a thread waiting for another, smaller ones
+# would have to be put together.
+ROW_GROUP = 122_880
 
 # Types that a column of an earlier version may have, by today's type.
 _WIDENED = {"BIGINT": ("INTEGER", "UINTEGER", "USMALLINT")}
@@ -62,6 +65,8 @@ def upsert(cursor: duckdb.DuckDBPyConnection, name: str, table: pa.Table, values
 
 def insert(cursor: duckdb.DuckDBPyConnection, name: str, table: pa.Table, rest: str = "") -> None:
     """Insert rows."""
+    if table.num_rows > ROW_GROUP:
+        table = pa.Table.from_batches(table.to_batches(max_chunksize=ROW_GROUP), table.schema)
     cursor.register("incoming", table)
     try:
         cursor.execute(f'INSERT INTO "{name}" SELECT * FROM incoming{rest}')

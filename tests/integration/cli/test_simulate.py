@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bellrock.simulate.to_state import StateSink
+from bellrock.simulate.volume import Plan, simulate
 from bellrock.state import StateLock
 from jobdb.repository import JobDB
 from pipeline.schema import KINDS
@@ -90,6 +91,16 @@ def test_beside_another_truth_nothing_is_written(tmp_path, given):
     assert refused.returncode == 2 and "truth.jsonl" in refused.stderr and "already" in refused.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["old"] and (tmp_path / "old" / "truth.jsonl").read_text() == "{}\n"
     assert not list((tmp_path / "old").glob("*.*db"))
+
+
+def test_a_portion_may_be_of_many_jobs(tmp_path):
+    pool = pa.default_memory_pool().backend_name
+    sink = StateSink(tmp_path, add=False)
+    done = simulate(Plan(jobs=300, nodes=8, records=9000), [sink])
+    assert done.jobs == 300 == len(truths(tmp_path)) and sink._jobdb.jobs(limit=1).total == 300
+    assert all(sink._store.version(job) == known["records"] for job, known in truths(tmp_path).items())
+    sink.close()
+    assert pa.default_memory_pool().backend_name == pool
 
 
 def test_users_of_simulated_jobs_are_not_those_of_this_machine(tmp_path):
