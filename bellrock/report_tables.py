@@ -31,13 +31,18 @@ def jobs_table(jobs: Sequence[dict[str, Any]]) -> Table:
             Text(state, style=STATE_STYLES.get(state, "")),
             text.instant(job["start_ns"]),
             text.duration(job["runtime_s"]),
-            text.number(len(job["node_names"])),
+            text.number(_nodes(job, job)),
             text.number(job.get("processes")),
             text.data(job.get("read_bytes")),
             text.data(job.get("write_bytes")),
             f"{job.get('io_mode_read') or '-'} / {job.get('io_mode_write') or '-'}",
         )
     return table
+
+
+def _nodes(job: dict[str, Any], profile: dict[str, Any]) -> int:
+    """How many nodes a job ran on; until its records have been looked at, those of its launches, which with mpirun is one."""
+    return len(job["node_names"]) if profile.get("nodes") is None else profile["nodes"]
 
 
 def show(
@@ -80,7 +85,8 @@ def _facts(job: dict[str, Any], profile: dict[str, Any], page: str) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    nodes = ", ".join(job["node_names"][:8]) + (" …" if len(job["node_names"]) > 8 else "")
+    named = job["node_names"][:8]
+    nodes = ", ".join(named) + (" …" if _nodes(job, profile) > len(named) else "")
     slowest = profile.get("slowest_op")
     facts = [
         ("command", job["command"]),

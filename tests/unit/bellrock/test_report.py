@@ -173,3 +173,12 @@ def test_the_table_of_jobs_takes_what_is_not_known_yet() -> None:
     first, second = shown.splitlines()[1:]
     assert "j1" in first and "64.0 MiB" in first and "- / N-1" in first
     assert "j2" in second and "running" in second and "- / -" in second
+
+
+def test_a_job_has_the_nodes_of_its_records_not_those_that_it_was_launched_from() -> None:
+    ran, early = {**JOB, **PROFILE, "nodes": 64}, {**JOB, "nodes": None}
+    rows = rendered(report_tables.jobs_table([ran, early]), 160).splitlines()
+    at = rows[0].index("NODES") + len("NODES")
+    assert [row[:at].split()[-1] for row in rows[1:]] == ["64", "1"]
+    shown = [rendered(report_tables.show({"job": JOB, "profile": profile, "losses": []}, SERIES, FILES, PROCESSES, "", 120)) for profile in (ran, PROFILE)]
+    assert "n1 …" in shown[0] and "n1 …" not in shown[1]
