@@ -158,6 +158,10 @@ class Store(Protocol):
         """A number that grows whenever the runs that `runs` would give become more. Ask for it before the runs that it is to stand for."""
         ...
 
+    def versions(self, asked: Sequence[tuple[str, Window | None]]) -> list[int]:
+        """`version` of each of many jobs, in about the time of one."""
+        ...
+
     def status(self) -> dict[str, Any]:
         """`records` ({run, sample, job}), `dead_letters` (`dead_letters_dropped` of them are not kept any more), `duplicates`, `missing`,
         `last_append_ns` (None: not since it was opened), `error` (text while the last append failed, else None), and `high_water`: a list

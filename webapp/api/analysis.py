@@ -82,10 +82,11 @@ class Analyses:
         self._kept_lock = threading.Lock()  # owner of _kept
         self._locks = [threading.Lock() for _ in range(LOCKS)]  # a job's lock is that of its key's hash
 
-    def get(self, job: Job, wait_s: float | None = None) -> Analysis:
+    def get(self, job: Job, wait_s: float | None = None, version: int | None = None) -> Analysis:
         """The job's analysis: of its records as they are, or, while a large job runs, as they were a little earlier. Raises Busy where no
-        thread is to be had for it, or another has it in hand for longer than `wait_s` (default `WAIT_S`) and nothing earlier is known."""
-        kept, _ = self._current(job)
+        thread is to be had for it, or another has it in hand for longer than `wait_s` (default `WAIT_S`) and nothing earlier is known.
+        version: of its records, where the caller has just asked for it."""
+        kept, _ = self._current(job, version)
         if kept is not None:
             return kept
         # An ended job's figures are taken for final: an earlier analysis would be, too.
@@ -108,9 +109,10 @@ class Analyses:
         finally:
             self._slots.release()
 
-    def _current(self, job: Job) -> tuple[Analysis | None, int]:
+    def _current(self, job: Job, version: int | None = None) -> tuple[Analysis | None, int]:
         """The analysis that is good enough, if any, and the version of the job's records."""
-        version, kept = self._version(job), self._find(job.key)
+        kept = self._find(job.key)
+        version = self._version(job) if version is None else version
         if kept is not None and kept.job == job:
             if kept.version == version or (not job.settled and self._clock() < kept.again_at_s):
                 return kept, version
@@ -130,21 +132,22 @@ class Analyses:
     def headlines(self, jobs: list[tuple[Job, tuple[int, dict] | None]]) -> list[dict]:
         """Each job's headline figures, given what is stored of it (version, headline); None for each figure where time, or the number of its
         runs, did not allow it."""
+        versions = self._store.versions([(job.job_id, _window(job)) for job, _ in jobs])
         until_s = self._clock() + LIST_BUDGET_S
-        # Those of which nothing is known first: of the others it is only asked whether something came since.
+        # Those of which nothing is known first: the others have figures, if of earlier records.
         order = sorted(range(len(jobs)), key=lambda place: jobs[place][1] is not None)
-        found = {place: self._headline(*jobs[place], until_s) for place in order}
+        found = {place: self._headline(*jobs[place], versions[place], until_s) for place in order}
         return [found[place] for place in range(len(jobs))]
 
-    def _headline(self, job: Job, stored: tuple[int, dict] | None, until_s: float) -> dict:
+    def _headline(self, job: Job, stored: tuple[int, dict] | None, version: int, until_s: float) -> dict:
         in_time = self._clock() < until_s
-        if job.settled and stored is not None and (not in_time or stored[0] == self._version(job)):
+        if job.settled and stored is not None and (not in_time or stored[0] == version):
             return stored[1]
         kept = self._find(job.key)
         figures = kept.profile if kept is not None else {}
         if in_time:
             with contextlib.suppress(Busy, TooManyRuns):
-                figures = self.get(job, wait_s=LIST_BUDGET_S).profile
+                figures = self.get(job, wait_s=LIST_BUDGET_S, version=version).profile
         return {name: figures.get(name) for name in LISTED}
 
     def _find(self, key: str) -> Analysis | None:

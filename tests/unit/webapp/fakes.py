@@ -13,10 +13,11 @@ S = 10**9
 
 
 class FakeStore:
-    """Rows in lists; counts how often runs were asked for."""
+    """Rows in lists; counts how often runs were asked for, and versions, one or many."""
 
     def __init__(self):
         self.rows, self.sample_rows, self.asked, self.lock = {}, [], 0, threading.Lock()
+        self.versions_asked = 0
         self.high_water, self.gaps, self.totals_read = [], [], 0
         self.marks, self.dead_letters, self.boots_beyond, self.audits = [], [], 0, 0
         self.parts, self.proofs_ended = 2, 0
@@ -83,7 +84,11 @@ class FakeStore:
             self.proofs_ended += 1
 
     def version(self, job, window=None):
-        return len(self._found(job, window))
+        return self.versions([(job, window)])[0]
+
+    def versions(self, asked):
+        self.versions_asked += 1
+        return [len(self._found(job, window)) for job, window in asked]
 
     def _found(self, job, window):
         """Runs of nodes are under job None."""

@@ -36,6 +36,16 @@ def test_list_shows_the_headline(site):
     assert listed["node_names"] == ["n1"] and listed["nodes"] == 2
 
 
+def test_a_page_of_known_jobs_asks_the_store_once(site):
+    for job in range(20):
+        site.finished_job(job=str(job))
+        site.get(f"/api/v1/jobs/{job}")
+    before = site.store.versions_asked
+    listed = site.get("/api/v1/jobs")["jobs"]
+    assert len(listed) == 20 and all(job["write_bytes"] == 12288 for job in listed)
+    assert site.store.versions_asked == before + 1
+
+
 def test_settled_jobs_are_computed_once_even_over_a_restart(site, tmp_path):
     site.finished_job()
     for _ in range(3):
