@@ -9,7 +9,7 @@ use crate::ship::lumberjack::{Settings, Shipper};
 use crate::ship::overflow::Overflow;
 use crate::ship::shared::Shared;
 use crate::ship::spool::{AppendError, OpenError, Spool};
-use crate::sources::{self, Pass, Progress, Source};
+use crate::sources::{self, cursors, Pass, Progress, Source};
 use crate::{info, log, sys, warn};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub fn run(config: Config, once: bool) -> ExitCode {
         config.spool_max_bytes,
         config.segment_max_bytes,
         &counters,
-        |all, cursors| sources::restore(&mut sources, all, cursors),
+        |all, bytes| cursors::restore(&mut sources, all, bytes, &counters),
     );
     let spool = match spool {
         Ok(spool) => spool,
@@ -223,7 +223,7 @@ impl Agent {
             let sources = &self.sources;
             match self
                 .spool
-                .append(&window, |all, out| sources::cursors(sources, all, out))
+                .append(&window, |all, out| cursors::write(sources, all, out))
             {
                 Ok(()) => break,
                 Err(AppendError::Full) => {

@@ -80,6 +80,8 @@ counters! {
     lost_log_bytes,
     /// Spool entries that were found torn or damaged.
     torn_entries,
+    /// Positions in the spool that broke off or made no sense.
+    bad_cursors,
     /// Records that were lost with a damaged part of the spool before they could be sent.
     lost_records,
     /// Times that a spool entry could not be written at the first try.

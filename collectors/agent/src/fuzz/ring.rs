@@ -7,6 +7,7 @@ use super::{mutator, stage, Stage, Target};
 use crate::counters::Counters;
 use crate::fuzz::schema::Schema;
 use crate::ship::batch::{open_window, Batch};
+use crate::sources::cursors::Reader;
 use crate::sources::preload::cursor::Cursor;
 use crate::sources::preload::life::Life;
 use crate::sources::preload::paths::PathCache;
@@ -207,7 +208,7 @@ impl RingFuzz {
         assert!(cursor.segments.len() <= 1 && cursor.ended <= 1);
         let mut bytes = Vec::new();
         cursor.write(true, 0, &self.name, &mut bytes);
-        let (_, _, mut again) = Cursor::read(&mut &bytes[..]).expect("a cursor");
+        let (_, _, mut again) = Cursor::read(&mut Reader(&bytes)).expect("a cursor");
         for (segment, own) in again.segments.iter_mut().zip(&cursor.segments) {
             assert!(own.shipped.len() <= SLOTS);
             (segment.tail, segment.changed) = (own.tail, own.changed);

@@ -13,7 +13,7 @@ use crate::ship::reader::{Reader, Segments};
 use crate::ship::recovery::read_segment;
 use crate::ship::shared::{Segment, Shared};
 use crate::ship::spool::{OpenError, Spool};
-use crate::sources::{self, Source};
+use crate::sources::{self, cursors};
 use crate::testing::{memory_dir, Random};
 use std::collections::VecDeque;
 use std::fs;
@@ -158,10 +158,10 @@ impl SpoolFuzz {
         let restore = |cursors: &Restored| {
             let mut sources = sources::all(&self.config, &counters);
             for (all, bytes) in cursors {
-                sources::restore(&mut sources, *all, bytes);
+                cursors::restore(&mut sources, *all, bytes, &counters);
             }
             let mut out = Vec::new();
-            sources::cursors(&sources as &[Box<dyn Source>], true, &mut out);
+            cursors::write(&sources, true, &mut out);
             out
         };
         let once = restore(restored);
@@ -189,13 +189,12 @@ fn append(spool: &mut Spool, events: u64, cursor: u64) {
     }
     let window = batch.finish().unwrap();
     let appended = spool.append(&window, |all, out| {
-        let mut own = Vec::new();
-        for ring in 0..1 + all as u64 {
-            ring_cursor(cursor + 1).write(all, 0, &format!("{ring}-7-1.ring"), &mut own);
-        }
-        out.push(sources::preload::TAG);
-        out.extend((own.len() as u32).to_le_bytes());
-        out.extend(own);
+        cursors::write_one(out, sources::preload::TAG, |out| {
+            for ring in 0..1 + all as u64 {
+                let (cursor, name) = (ring_cursor(cursor + 1), format!("{ring}-7-1.ring"));
+                cursors::block(out, |out| cursor.write(all, 0, &name, out));
+            }
+        });
     });
     appended.unwrap();
 }

@@ -12,6 +12,7 @@ mod launches;
 
 use self::event::{parse, write, JobEvent, What};
 use self::launches::Running;
+use super::cursors::Reader;
 use super::own_file::{self, Refusal};
 use super::preload::process;
 use super::user_dirs::UserDirs;
@@ -228,7 +229,12 @@ impl Source for Jobs {
 
     fn cursors(&self, _all: bool, _out: &mut Vec<u8>) {}
 
-    fn restore(&mut self, _all: bool, _bytes: &[u8]) {}
+    fn forget(&mut self) {}
+
+    /// It has none.
+    fn restore(&mut self, _cursor: &mut Reader) -> Option<()> {
+        None
+    }
 
     fn committed(&mut self) {
         let shipped = std::mem::take(&mut self.shipped);

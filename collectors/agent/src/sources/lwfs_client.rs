@@ -17,6 +17,7 @@ pub mod trace;
 
 use self::log::{Flow, Log};
 use self::tail::Owner;
+use super::cursors::{block, Reader};
 use super::{Pass, Progress, Source};
 use crate::config::Config;
 use crate::counters::Counters;
@@ -199,29 +200,28 @@ impl Source for LwfsClient {
 
     fn cursors(&self, all: bool, out: &mut Vec<u8>) {
         for log in &self.logs {
-            log.write_cursor(all, out);
+            if log.has_cursor(all) {
+                block(out, |out| log.write_cursor(all, out));
+            }
         }
     }
 
-    fn restore(&mut self, all: bool, bytes: &[u8]) {
-        if all {
-            self.logs.retain(|log| !log.is_retired());
-            self.logs
-                .iter_mut()
-                .for_each(|log| log.forget(&self.settings));
-        }
-        let mut reader = cursor::Reader(bytes);
-        while let Some(path) = reader.log() {
-            let of_path = |log: &Log| log.path().as_os_str().as_bytes() == path;
-            let at = self.logs.iter().position(of_path).unwrap_or_else(|| {
-                let path = PathBuf::from(std::ffi::OsStr::from_bytes(&path));
-                self.logs.push(Log::retired(path, &self.settings));
-                self.logs.len() - 1
-            });
-            if self.logs[at].restore(&mut reader).is_none() {
-                return;
-            }
-        }
+    fn forget(&mut self) {
+        self.logs.retain(|log| !log.is_retired());
+        self.logs
+            .iter_mut()
+            .for_each(|log| log.forget(&self.settings));
+    }
+
+    fn restore(&mut self, cursor: &mut Reader) -> Option<()> {
+        let path = cursor::log(cursor)?;
+        let of_path = |log: &Log| log.path().as_os_str().as_bytes() == path;
+        let at = self.logs.iter().position(of_path).unwrap_or_else(|| {
+            let path = PathBuf::from(std::ffi::OsStr::from_bytes(&path));
+            self.logs.push(Log::retired(path, &self.settings));
+            self.logs.len() - 1
+        });
+        self.logs[at].restore(cursor)
     }
 
     fn committed(&mut self) {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::clock::Clock;
 use crate::ship::batch::{open_window, RAW_BYTES_MAX};
+use crate::sources::cursors::restore_one;
 use crate::testing::{temp_dir, Random};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -129,9 +130,8 @@ impl Site {
     /// The agent is gone; another one goes on from the spool.
     pub fn restart(&mut self) {
         self.source = LwfsClient::new(&self.config, self.counters.clone());
-        self.source.restore(true, &[]);
         for cursors in &self.spool {
-            self.source.restore(false, cursors);
+            assert_eq!(restore_one(&mut self.source, false, cursors), 0);
         }
     }
 
@@ -485,7 +485,7 @@ fn cursors_cut_or_changed_do_no_harm() {
         changed[at] ^= 1 << random.below(8);
         for bytes in [&cursors[..at], &changed] {
             let mut other = LwfsClient::new(&site.config, site.counters.clone());
-            other.restore(false, bytes);
+            restore_one(&mut other, false, bytes);
             let mut pass = Pass::new(now(), true);
             let mut batch = Batch::new("n1", 1, 1, 4096, RAW_BYTES_MAX);
             other.begin(&mut pass);

@@ -1,5 +1,6 @@
 //! Sources: what the agent reads. Each is one module; a line in `all` makes it exist.
 
+pub(crate) mod cursors;
 mod jobs;
 pub mod lwfs_client;
 mod own_file;
@@ -8,6 +9,7 @@ mod user_dirs;
 
 pub use user_dirs::prepare_base;
 
+use self::cursors::Reader;
 use crate::clock::Now;
 use crate::config::Config;
 use crate::counters::Counters;
@@ -81,11 +83,14 @@ pub trait Source {
     /// Reads until the batch is full or there is nothing more.
     fn read(&mut self, pass: &mut Pass, batch: &mut Batch) -> Progress;
 
-    /// Appends its cursors: all, or those that changed since the last commit.
+    /// Appends its cursors, a `cursors::block` each: all, or those that changed since the last commit.
     fn cursors(&self, all: bool, out: &mut Vec<u8>);
 
-    /// Takes back cursors; `all`: they replace what was restored before.
-    fn restore(&mut self, all: bool, bytes: &[u8]);
+    /// Forgets what was restored.
+    fn forget(&mut self);
+
+    /// Takes back what one block holds. `None`: it breaks off or makes no sense, and nothing was changed.
+    fn restore(&mut self, cursor: &mut Reader) -> Option<()>;
 
     /// What was read so far is in the spool.
     fn committed(&mut self);
@@ -93,39 +98,5 @@ pub trait Source {
     /// Files that it is reading.
     fn open_files(&self) -> u64 {
         0
-    }
-}
-
-/// All sources' cursors: tag, length, bytes of each. Nothing if none changed.
-pub fn cursors(sources: &[Box<dyn Source>], all: bool, out: &mut Vec<u8>) {
-    for source in sources {
-        let at = out.len();
-        out.push(source.tag());
-        out.extend_from_slice(&[0; 4]);
-        source.cursors(all, out);
-        let length = out.len() - at - 5;
-        if length == 0 {
-            out.truncate(at);
-        } else {
-            out[at + 1..at + 5].copy_from_slice(&(length as u32).to_le_bytes());
-        }
-    }
-}
-
-/// Gives each source its cursors back. Those of a source that is not there any more are dropped.
-pub fn restore(sources: &mut [Box<dyn Source>], all: bool, mut bytes: &[u8]) {
-    if all {
-        sources.iter_mut().for_each(|s| s.restore(true, &[]));
-    }
-    while let [tag, a, b, c, d, rest @ ..] = bytes {
-        let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
-        let Some(own) = rest.get(..length) else {
-            return;
-        };
-        sources
-            .iter_mut()
-            .filter(|s| s.tag() == *tag)
-            .for_each(|s| s.restore(false, own));
-        bytes = &rest[length..];
     }
 }

@@ -20,6 +20,7 @@ use self::paths::PathCache;
 use self::ring::Buffers;
 use self::turns::TurnEnd;
 use self::user::{cursors_bytes_max, User, TURN_STEPS_MAX};
+use super::cursors::{block, Reader};
 use super::user_dirs::UserDirs;
 use super::{Pass, Progress, Source};
 use crate::config::Config;
@@ -172,22 +173,23 @@ impl Source for Preload {
     fn cursors(&self, all: bool, out: &mut Vec<u8>) {
         let rings = self.users.values().flat_map(|user| &user.rings);
         for ring in rings.filter(|r| (all || r.dirty) && !r.cursor.is_blank()) {
-            ring.cursor.write(all, ring.uid, &ring.name, out);
+            block(out, |out| ring.cursor.write(all, ring.uid, &ring.name, out));
         }
         if all {
             for ((uid, name), cursor) in &self.restored {
-                cursor.write(true, *uid, name, out);
+                block(out, |out| cursor.write(true, *uid, name, out));
             }
         }
     }
 
-    fn restore(&mut self, all: bool, mut bytes: &[u8]) {
-        if all {
-            self.restored.clear();
-        }
-        while let Some((uid, name, cursor)) = Cursor::read(&mut bytes) {
-            self.restored.entry((uid, name)).or_default().merge(cursor);
-        }
+    fn forget(&mut self) {
+        self.restored.clear();
+    }
+
+    fn restore(&mut self, cursor: &mut Reader) -> Option<()> {
+        let (uid, name, cursor) = Cursor::read(cursor)?;
+        self.restored.entry((uid, name)).or_default().merge(cursor);
+        Some(())
     }
 
     fn committed(&mut self) {

@@ -2,6 +2,7 @@ use super::ring::FILE_BYTES_MAX;
 use super::*;
 use crate::clock::Clock;
 use crate::ship::batch::open_window;
+use crate::sources::cursors::restore_one;
 use crate::testing::{own_uid, temp_dir, RingFile};
 use serde_json::Value;
 use std::fs;
@@ -75,7 +76,7 @@ impl Fixture {
     fn restart(&mut self, saved: &[u8]) {
         self.counters = Arc::new(Counters::default());
         self.source = Preload::new(&self.config, self.counters.clone());
-        self.source.restore(true, saved);
+        assert_eq!(restore_one(&mut self.source, true, saved), 0);
     }
 
     fn saved(&self) -> Vec<u8> {
@@ -377,13 +378,13 @@ fn only_the_segments_that_changed_go_into_the_next_entry() {
     assert!((1..all.len() / 10).contains(&changed.len()));
     let now = f.saved();
     f.restart(&all);
-    f.source.restore(false, &changed);
+    assert_eq!(restore_one(&mut f.source, false, &changed), 0);
     assert_eq!(f.saved(), now);
     // What ended needs no cursor, in whatever entry that is said.
     end(&mut child);
     f.pass(true);
     assert!(f.saved().is_empty());
-    let mut whole = Cursor::read(&mut &now[..]).unwrap().2;
+    let mut whole = Cursor::read(&mut Reader(&now[4..])).unwrap().2;
     let ended = Cursor {
         ended: 48,
         started: true,

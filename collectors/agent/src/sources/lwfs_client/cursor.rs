@@ -6,6 +6,7 @@
 use super::runs::{Named, OpenRun, Stream, NO_HANDLE};
 use super::tail::Place;
 use super::trace::Trace;
+use crate::sources::cursors::Reader;
 use crate::sources::preload::ring::fields::is_sane;
 use std::rc::Rc;
 use tracepack::record::Run;
@@ -13,7 +14,7 @@ use tracepack::record::Run;
 /// Instead of a path's length: there is none.
 const NO_PATH: u16 = u16::MAX;
 
-/// Appends a log's block.
+/// Appends a log's cursor.
 pub fn write(out: &mut Vec<u8>, log: &[u8], place: &Place, trace: &Trace, all: bool) {
     bytes(out, Some(log));
     let Place {
@@ -105,132 +106,96 @@ fn run(out: &mut Vec<u8>, stream: &Stream, open: &OpenRun) {
     named(out, &open.file);
 }
 
-/// Takes blocks apart.
-pub struct Reader<'a>(pub &'a [u8]);
-
-impl Reader<'_> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (array, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*array)
+fn read_bytes<'a>(r: &mut Reader<'a>) -> Option<Option<&'a [u8]>> {
+    match r.u16()? {
+        NO_PATH => Some(None),
+        length => r.take(length as usize).map(Some),
     }
+}
 
-    fn u8(&mut self) -> Option<u8> {
-        self.array::<1>().map(|a| a[0])
-    }
+fn read_named(r: &mut Reader) -> Option<Option<Rc<Named>>> {
+    Some(read_bytes(r)?.and_then(Named::new))
+}
 
-    fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
+fn read_run(r: &mut Reader) -> Option<(Stream, OpenRun)> {
+    let handle = r.u64()?;
+    let (errno, op, flags) = (r.u16()?, r.u8()?, r.u8()?);
+    let [offset, stride, size, count, bytes, start, end] = r.u64s()?;
+    let file = read_named(r)?;
+    let id = file.as_ref().map_or(0, |file| file.id);
+    let stream = Stream {
+        handle,
+        file: if handle == NO_HANDLE { id } else { 0 },
+        errno,
+        op,
+    };
+    let run = Run {
+        file: id,
+        offset,
+        stride: stride as i64,
+        size,
+        count,
+        bytes,
+        start,
+        end,
+        handle: -1,
+        errno,
+        op,
+        flags: flags.into(),
+        ..Run::default()
+    };
+    is_sane(&run).then_some((stream, OpenRun { run, file }))
+}
 
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
+/// Places of a table and what each holds.
+type Places<T> = Vec<(u32, Option<T>)>;
 
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn bytes(&mut self) -> Option<Option<&[u8]>> {
-        let length = match self.u16()? {
-            NO_PATH => return Some(None),
-            length => length as usize,
+fn read_section<T>(
+    r: &mut Reader,
+    mut content: impl FnMut(&mut Reader) -> Option<T>,
+) -> Option<Places<T>> {
+    let mut places = Vec::new();
+    for _ in 0..r.u32()? {
+        let place = r.u32()?;
+        let held = match r.u8()? {
+            0 => None,
+            _ => Some(content(r)?),
         };
-        let (bytes, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(Some(bytes))
+        places.push((place, held));
     }
+    Some(places)
+}
 
-    fn named(&mut self) -> Option<Option<Rc<Named>>> {
-        Some(self.bytes()?.and_then(Named::new))
-    }
+/// The path of the log whose state comes next.
+pub fn log(r: &mut Reader) -> Option<Vec<u8>> {
+    read_bytes(r)?.map(<[u8]>::to_vec)
+}
 
-    fn run(&mut self) -> Option<(Stream, OpenRun)> {
-        let handle = self.u64()?;
-        let (errno, op, flags) = (self.u16()?, self.u8()?, self.u8()?);
-        let mut numbers = [0; 7];
-        for number in &mut numbers {
-            *number = self.u64()?;
-        }
-        let file = self.named()?;
-        let id = file.as_ref().map_or(0, |file| file.id);
-        let [offset, stride, size, count, bytes, start, end] = numbers;
-        let stream = Stream {
-            handle,
-            file: if handle == NO_HANDLE { id } else { 0 },
-            errno,
-            op,
-        };
-        let run = Run {
-            file: id,
-            offset,
-            stride: stride as i64,
-            size,
-            count,
-            bytes,
-            start,
-            end,
-            handle: -1,
-            errno,
-            op,
-            flags: flags.into(),
-            ..Run::default()
-        };
-        is_sane(&run).then_some((stream, OpenRun { run, file }))
-    }
+/// Gives a trace back what follows a log's path, and answers the place. `None`: it breaks off or makes no sense, and the trace is as it was.
+pub fn state(r: &mut Reader, trace: &mut Trace) -> Option<Place> {
+    let [inode, offset, size, modified_ns, print, last_s] = r.u64s()?;
+    let (print_bytes, skipping) = (r.u32()?, r.u8()? != 0);
+    let handles = read_section(r, |r| Some((r.u64()?, read_named(r)?)))?;
+    let runs = read_section(r, read_run)?;
+    let closed = read_section(r, read_run)?;
 
-    /// Reads a section, calling `each` with the place and what it holds.
-    fn section<T>(
-        &mut self,
-        mut content: impl FnMut(&mut Self) -> Option<T>,
-        mut each: impl FnMut(u32, Option<T>),
-    ) -> Option<()> {
-        for _ in 0..self.u32()? {
-            let place = self.u32()?;
-            let held = match self.u8()? {
-                0 => None,
-                _ => Some(content(self)?),
-            };
-            each(place, held);
-        }
-        Some(())
+    trace.clock.resume(last_s as i64);
+    for (place, held) in handles {
+        trace.handles.restore(place, held);
     }
-
-    /// The path of the log whose block comes next.
-    pub fn log(&mut self) -> Option<Vec<u8>> {
-        self.bytes()?.map(<[u8]>::to_vec)
+    for (place, held) in runs {
+        trace.runs.table.restore(place, held);
     }
-
-    /// What follows a log's path. `None`: it breaks off.
-    pub fn state(&mut self, trace: &mut Trace) -> Option<Place> {
-        let mut numbers = [0; 5];
-        for number in &mut numbers {
-            *number = self.u64()?;
-        }
-        let [inode, offset, size, modified_ns, print] = numbers;
-        trace.clock.resume(self.u64()? as i64);
-        let (print_bytes, skipping) = (self.u32()?, self.u8()? != 0);
-        let handles = &mut trace.handles;
-        self.section(
-            |r| Some((r.u64()?, r.named()?)),
-            |place, held| {
-                handles.restore(place, held);
-            },
-        )?;
-        let runs = &mut trace.runs;
-        self.section(Reader::run, |place, held| {
-            runs.table.restore(place, held);
-        })?;
-        runs.closed.clear();
-        self.section(Reader::run, |_, held| runs.closed.extend(held))?;
-        Some(Place {
-            inode,
-            offset,
-            size,
-            modified_ns: modified_ns as i64,
-            print_bytes,
-            print,
-            skipping,
-        })
-    }
+    trace.runs.closed.clear();
+    let closed = closed.into_iter().filter_map(|(_, held)| held);
+    trace.runs.closed.extend(closed);
+    Some(Place {
+        inode,
+        offset,
+        size,
+        modified_ns: modified_ns as i64,
+        print_bytes,
+        print,
+        skipping,
+    })
 }

@@ -9,6 +9,7 @@ use super::trace::Trace;
 use crate::counters::Counters;
 use crate::event;
 use crate::ship::batch::Batch;
+use crate::sources::cursors::Reader;
 use crate::sources::preload::ring::fields::{write_fields, Times};
 use crate::warn;
 use jiff::tz::TimeZone;
@@ -243,16 +244,19 @@ impl Log {
         }
     }
 
-    pub fn write_cursor(&self, all: bool, out: &mut Vec<u8>) {
+    /// Whether the spool should have its cursor: it changed, or all are asked for.
+    pub fn has_cursor(&self, all: bool) -> bool {
         let is_blank = self.tail.place.inode == 0;
         // Runs that were closed without a line, too: the spool must know that they are not open any more.
         let trace = &self.trace;
         let has_changed =
             self.has_changed || trace.handles.has_changed() || trace.runs.table.has_changed();
-        if has_changed || all && !is_blank {
-            let path = self.path().as_os_str().as_bytes();
-            cursor::write(out, path, &self.place(), &self.trace, all);
-        }
+        has_changed || all && !is_blank
+    }
+
+    pub fn write_cursor(&self, all: bool, out: &mut Vec<u8>) {
+        let path = self.path().as_os_str().as_bytes();
+        cursor::write(out, path, &self.place(), &self.trace, all);
     }
 
     pub fn committed(&mut self) {
@@ -262,8 +266,8 @@ impl Log {
     }
 
     /// Takes back what the spool has of it.
-    pub fn restore(&mut self, reader: &mut cursor::Reader) -> Option<()> {
-        let place = reader.state(&mut self.trace)?;
+    pub fn restore(&mut self, cursor: &mut Reader) -> Option<()> {
+        let place = cursor::state(cursor, &mut self.trace)?;
         self.lines.reset(place.offset, place.skipping);
         self.tail.place = place;
         self.committed();

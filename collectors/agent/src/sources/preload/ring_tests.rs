@@ -267,7 +267,9 @@ fn counts_bytes_and_latencies_are_exact_whatever_the_interleaving() {
             if random.below(1500) == 0 {
                 let mut bytes = Vec::new();
                 reader.ring.cursor.write(true, 0, "1-1-1.ring", &mut bytes);
-                let cursor = Cursor::read(&mut &bytes[..]).unwrap().2;
+                let cursor = Cursor::read(&mut crate::sources::cursors::Reader(&bytes))
+                    .unwrap()
+                    .2;
                 let bad = reader.counters.bad_runs.get();
                 reader = Reader::with_cursor(&file, cursor);
                 reader.counters.bad_runs.add(bad);

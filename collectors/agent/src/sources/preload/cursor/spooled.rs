@@ -1,6 +1,7 @@
 //! The form that cursors have in the spool.
 
 use super::{Cursor, SegmentCursor, Shipped};
+use crate::sources::cursors::Reader;
 use tracepack::record::LATENCY_BUCKETS;
 use tracepack::ring::{SEGMENTS_MAX, SLOTS};
 
@@ -15,7 +16,7 @@ impl SegmentCursor {
 }
 
 impl Cursor {
-    /// How many bytes it takes in the spool.
+    /// How many bytes it takes in the spool, with its block's length.
     pub fn bytes(&self, name: &str) -> usize {
         if self.is_blank() {
             return 0;
@@ -29,7 +30,7 @@ impl Cursor {
 
     /// Without segments.
     pub fn base_bytes(name: &str) -> usize {
-        30 + name.len()
+        34 + name.len()
     }
 
     /// Appends this cursor under its file's name, which is at most 255 bytes as on every Linux file system. `all`: with the
@@ -64,9 +65,8 @@ impl Cursor {
         }
     }
 
-    /// Takes one cursor off the front of `bytes`.
-    pub fn read(bytes: &mut &[u8]) -> Option<(u32, String, Cursor)> {
-        let mut r = Bytes(bytes);
+    /// Takes one cursor off the front.
+    pub fn read(r: &mut Reader) -> Option<(u32, String, Cursor)> {
         let uid = r.u32()?;
         let length = r.u8()? as usize;
         let name = String::from_utf8(r.take(length)?.to_vec()).ok()?;
@@ -82,74 +82,52 @@ impl Cursor {
             return None;
         }
         for _ in 0..segments {
-            let segment = r.segment()?;
+            let segment = segment(r)?;
             let last = cursor.segments.last().map(|s| s.index);
             if last.is_some_and(|last| last >= segment.index) {
                 return None;
             }
             cursor.segments.push(segment);
         }
-        *bytes = r.0;
         Some((uid, name, cursor))
     }
 }
 
-/// A reader of little-endian numbers.
-struct Bytes<'a>(&'a [u8]);
+fn segment(r: &mut Reader) -> Option<SegmentCursor> {
+    let mut s = SegmentCursor {
+        index: r.u32()?,
+        position: r.u64()?,
+        folded: r.u64()?,
+        last_slot: r.u8()?,
+        last_generation: r.u16()?,
+        shipped: Vec::new(),
+        tail: None,
+        changed: false,
+    };
+    let shipped = r.u8()? as usize;
+    if shipped > SLOTS {
+        return None;
+    }
+    for _ in 0..shipped {
+        s.shipped.push(Shipped {
+            slot: r.u8()?,
+            generation: r.u16()?,
+            count: r.u64()?,
+            bytes: r.u64()?,
+            busy: r.u64()?,
+            end: r.u64()?,
+            latency: latency(r)?,
+        });
+    }
+    Some(s)
+}
 
-impl<'a> Bytes<'a> {
-    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(n)?;
-        self.0 = rest;
-        Some(head)
+fn latency(r: &mut Reader) -> Option<[u32; LATENCY_BUCKETS - 1]> {
+    let mut latency = [0; LATENCY_BUCKETS - 1];
+    for v in &mut latency {
+        *v = r.u32()?;
     }
-    fn u8(&mut self) -> Option<u8> {
-        Some(self.take(1)?[0])
-    }
-    fn u16(&mut self) -> Option<u16> {
-        Some(u16::from_le_bytes(self.take(2)?.try_into().ok()?))
-    }
-    fn u32(&mut self) -> Option<u32> {
-        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
-    }
-    fn u64(&mut self) -> Option<u64> {
-        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
-    }
-    fn latency(&mut self) -> Option<[u32; LATENCY_BUCKETS - 1]> {
-        let mut latency = [0; LATENCY_BUCKETS - 1];
-        for v in &mut latency {
-            *v = self.u32()?;
-        }
-        Some(latency)
-    }
-    fn segment(&mut self) -> Option<SegmentCursor> {
-        let mut s = SegmentCursor {
-            index: self.u32()?,
-            position: self.u64()?,
-            folded: self.u64()?,
-            last_slot: self.u8()?,
-            last_generation: self.u16()?,
-            shipped: Vec::new(),
-            tail: None,
-            changed: false,
-        };
-        let shipped = self.u8()? as usize;
-        if shipped > SLOTS {
-            return None;
-        }
-        for _ in 0..shipped {
-            s.shipped.push(Shipped {
-                slot: self.u8()?,
-                generation: self.u16()?,
-                count: self.u64()?,
-                bytes: self.u64()?,
-                busy: self.u64()?,
-                end: self.u64()?,
-                latency: self.latency()?,
-            });
-        }
-        Some(s)
-    }
+    Some(latency)
 }
 
 #[cfg(test)]
@@ -187,10 +165,10 @@ mod tests {
         };
         let mut bytes = Vec::new();
         cursor.write(true, 1000, "1-2-3.ring", &mut bytes);
-        assert_eq!(cursor.bytes("1-2-3.ring"), bytes.len());
+        assert_eq!(cursor.bytes("1-2-3.ring"), 4 + bytes.len());
         let one = bytes.len();
         Cursor::default().write(true, 0, "4-5-6.ring", &mut bytes);
-        let mut rest = &bytes[..];
+        let mut rest = Reader(&bytes);
         assert_eq!(
             Cursor::read(&mut rest),
             Some((1000, "1-2-3.ring".into(), cursor))
@@ -201,14 +179,14 @@ mod tests {
         );
         assert!(rest.is_empty());
         for cut in 0..one {
-            assert_eq!(Cursor::read(&mut &bytes[..cut]), None);
+            assert_eq!(Cursor::read(&mut Reader(&bytes[..cut])), None);
         }
         let mut random = Random::new(5);
         for _ in 0..20_000 {
             let mut damaged = bytes.clone();
             let at = random.below(damaged.len() as u64) as usize;
             damaged[at] = random.next() as u8;
-            let mut rest = &damaged[..];
+            let mut rest = Reader(&damaged);
             while Cursor::read(&mut rest).is_some() {}
         }
     }
