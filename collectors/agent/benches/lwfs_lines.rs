@@ -101,7 +101,7 @@ fn merge(log: &[u8]) -> (u64, u64) {
                     records += trace.runs.closed.drain(..).count() as u64;
                 }
             }
-            Next::TooLong => count += 1,
+            Next::TooLong(_) => count += 1,
             Next::Nothing if at == log.len() => break,
             Next::Nothing => {
                 let room = lines.room();

@@ -81,7 +81,7 @@ impl LineFuzz {
         loop {
             match self.lines.next() {
                 Next::Line(at, line) => found.push((at, line.to_vec())),
-                Next::TooLong => {}
+                Next::TooLong(_) => {}
                 Next::Nothing if at == log.len() => return found,
                 Next::Nothing => {
                     let room = self.lines.room();

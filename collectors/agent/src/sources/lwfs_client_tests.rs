@@ -31,12 +31,18 @@ fn now() -> crate::clock::Now {
 
 impl Site {
     pub fn new(name: &str) -> Site {
+        Self::with(name, |_| ())
+    }
+
+    /// With other settings.
+    pub fn with(name: &str, change: impl FnOnce(&mut Config)) -> Site {
         let dir = temp_dir(name);
-        let config = Config {
+        let mut config = Config {
             lwfs_client_logs: vec![dir.join("log")],
             lwfs_client_time_zone: "UTC".into(),
             ..Config::default()
         };
+        change(&mut config);
         let counters = Arc::new(Counters::default());
         Site {
             source: LwfsClient::new(&config, counters.clone()),

@@ -1,7 +1,7 @@
 //! A log's cursor in the spool: where reading has come to, the handles, the open runs, and the closed ones that the batch had no room for.
 //!
-//! A block is: length and path of the log, its place, the places of the two tables that changed (all of them where all is asked
-//! for), the closed runs. Numbers are little-endian.
+//! A block is: length and path of the log, its place, how far its lines are counted, the places of the two tables that changed (all of
+//! them where all is asked for), the closed runs. Numbers are little-endian.
 
 use super::runs::{Named, OpenRun, Stream, NO_HANDLE};
 use super::tail::Place;
@@ -13,6 +13,10 @@ use tracepack::record::Run;
 
 /// Instead of a path's length: there is none.
 const NO_PATH: u16 = u16::MAX;
+
+/// Bits: the place lies in a line that is passed over; how far lines are counted is told (earlier agents did not).
+const SKIPPING: u8 = 1;
+const COUNTED: u8 = 2;
 
 /// Appends a log's cursor.
 pub fn write(out: &mut Vec<u8>, log: &[u8], place: &Place, trace: &Trace, all: bool) {
@@ -29,9 +33,10 @@ pub fn write(out: &mut Vec<u8>, log: &[u8], place: &Place, trace: &Trace, all: b
     for number in [inode, offset, size, modified_ns as u64, print] {
         u64(out, number);
     }
-    u64(out, trace.clock.last_s() as u64);
+    u64(out, trace.resume_s() as u64);
     out.extend_from_slice(&print_bytes.to_le_bytes());
-    out.push(skipping as u8);
+    out.push(COUNTED | skipping as u8 * SKIPPING);
+    u64(out, trace.counted_to);
     section(out, trace.handles.spoolable(all), |out, (handle, file)| {
         u64(out, *handle);
         named(out, file);
@@ -174,12 +179,17 @@ pub fn log(r: &mut Reader) -> Option<Vec<u8>> {
 /// Gives a trace back what follows a log's path, and answers the place. `None`: it breaks off or makes no sense, and the trace is as it was.
 pub fn state(r: &mut Reader, trace: &mut Trace) -> Option<Place> {
     let [inode, offset, size, modified_ns, print, last_s] = r.u64s()?;
-    let (print_bytes, skipping) = (r.u32()?, r.u8()? != 0);
+    let (print_bytes, flags) = (r.u32()?, r.u8()?);
+    let counted_to = match flags & COUNTED {
+        0 => 0,
+        _ => r.u64()?,
+    };
     let handles = read_section(r, |r| Some((r.u64()?, read_named(r)?)))?;
     let runs = read_section(r, read_run)?;
     let closed = read_section(r, read_run)?;
 
     trace.clock.resume(last_s as i64);
+    trace.counted_to = counted_to;
     for (place, held) in handles {
         trace.handles.restore(place, held);
     }
@@ -196,6 +206,10 @@ pub fn state(r: &mut Reader, trace: &mut Trace) -> Option<Place> {
         modified_ns: modified_ns as i64,
         print_bytes,
         print,
-        skipping,
+        skipping: flags & SKIPPING != 0,
     })
 }
+
+#[cfg(test)]
+#[path = "cursor_tests.rs"]
+mod tests;

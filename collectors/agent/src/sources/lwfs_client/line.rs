@@ -60,7 +60,7 @@ pub enum What<'a> {
     },
     /// A request did less than was asked.
     Reply(Outcome),
-    /// A request did what was asked.
+    /// A request did what was asked, or was none of ours.
     Done,
     /// An operation that is none of ours is asked for.
     Other,
@@ -323,6 +323,8 @@ fn meta<'a>(place: Option<&[u8]>, rest: &'a [u8]) -> Option<What<'a>> {
         let result = result?;
         return match hex(result) {
             Some((handle, _)) if is_open => Some(What::Opened { path, handle }),
+            // No request of an operation that is none of ours waits for it.
+            _ if kind.is_none() => Some(What::Done),
             _ => self::result(result),
         };
     }

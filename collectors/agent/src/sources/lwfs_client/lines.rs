@@ -10,8 +10,8 @@ pub const CHUNK_BYTES: usize = 256 << 10;
 pub enum Next<'a> {
     /// A whole line without its end, and where it begins.
     Line(u64, &'a [u8]),
-    /// A line that was too long; it is passed over.
-    TooLong,
+    /// A line that was too long, and where it begins; it is passed over.
+    TooLong(u64),
     /// There is no whole line any more.
     Nothing,
 }
@@ -97,7 +97,7 @@ impl Lines {
                 continue;
             }
             if length > LINE_BYTES_MAX {
-                return Next::TooLong;
+                return Next::TooLong(at);
             }
             return Next::Line(at, &self.bytes[from..from + length]);
         }
@@ -107,8 +107,9 @@ impl Lines {
         if self.skipping {
             self.from = self.to;
         } else if self.to - self.from > LINE_BYTES_MAX {
+            let at = self.base + self.from as u64;
             (self.from, self.skipping) = (self.to, true);
-            return Next::TooLong;
+            return Next::TooLong(at);
         }
         Next::Nothing
     }
@@ -127,7 +128,10 @@ mod tests {
             loop {
                 match lines.next() {
                     Next::Line(at, line) => out.push((at, line.to_vec())),
-                    Next::TooLong => long += 1,
+                    Next::TooLong(at) => {
+                        assert!(at == 0 || log[at as usize - 1] == b'\n');
+                        long += 1;
+                    }
                     Next::Nothing => break,
                 }
             }

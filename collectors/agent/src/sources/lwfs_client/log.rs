@@ -187,7 +187,9 @@ impl Log {
     fn came_to(&mut self, looked: Look) {
         if looked == Look::Other {
             self.stop_waiting();
-            self.trace.tally.bad_lines += self.lines.has_part() as u64;
+            let (at, _) = self.lines.position();
+            self.trace.tally_at(at).bad_lines += self.lines.has_part() as u64;
+            self.trace.counted_to = 0;
             self.lines.reset(0, false);
             self.has_changed = true;
         }
@@ -202,14 +204,17 @@ impl Log {
     fn take_lines(&mut self, counters: &Counters, batch: &mut Batch) -> bool {
         loop {
             if !self.trace.runs.closed.is_empty() && !self.emit(counters, batch) {
+                self.trace.counted(self.lines.position().0);
                 return false;
             }
             match self.lines.next() {
                 Next::Line(at, text) => self.trace.line(at, text),
-                Next::TooLong => self.trace.tally.bad_lines += 1,
-                Next::Nothing => return true,
+                Next::TooLong(at) => self.trace.tally_at(at).bad_lines += 1,
+                Next::Nothing => break,
             }
         }
+        self.trace.counted(self.lines.position().0);
+        true
     }
 
     /// Writes closed runs to the batch. False: it is full.

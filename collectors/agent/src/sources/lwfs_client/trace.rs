@@ -74,6 +74,10 @@ pub struct Trace {
     pub handles: Handles,
     pub runs: OpenRuns,
     pub tally: Tally,
+    /// Lines that begin before this were counted, perhaps by an agent that was killed: read again, they do not count again.
+    pub counted_to: u64,
+    /// What such lines would count; nobody asks.
+    counted_before: Tally,
     waiting: VecDeque<Waiting>,
     wait_ns: u64,
 }
@@ -87,9 +91,31 @@ impl Trace {
             handles: Handles::new(bytes_max),
             runs: OpenRuns::new(window_ns, bytes_max),
             tally: Tally::default(),
+            counted_to: 0,
+            counted_before: Tally::default(),
             waiting: VecDeque::with_capacity(WAITING_MAX + 1),
             wait_ns: window_ns,
         }
+    }
+
+    /// Where to count what is said by a line that begins at `at`.
+    pub fn tally_at(&mut self, at: u64) -> &mut Tally {
+        match at < self.counted_to {
+            true => &mut self.counted_before,
+            false => &mut self.tally,
+        }
+    }
+
+    /// All lines before `at` were counted.
+    pub fn counted(&mut self, at: u64) {
+        self.counted_to = self.counted_to.max(at);
+    }
+
+    /// The instant of the line before the one that is read first after a kill, s since the epoch. Where lines wait it is that of the oldest
+    /// of them: what came later may lie on the other side of a change of the clocks.
+    pub fn resume_s(&self) -> i64 {
+        let oldest = self.waiting.front();
+        oldest.map_or(self.clock.last_s(), |w| (w.time_ns / 1_000_000_000) as i64)
     }
 
     /// Takes the next line, which begins at `at` in the log.
@@ -99,7 +125,7 @@ impl Trace {
         let timed = parsed.and_then(|line| Some((line, self.clock.utc_ns(line.stamp)?)));
         match timed {
             Some((line, time_ns)) => self.take(at, line, time_ns),
-            None => self.tally.bad_lines += 1,
+            None => self.tally_at(at).bad_lines += 1,
         }
     }
 
@@ -109,10 +135,10 @@ impl Trace {
             What::Data(data) => (data.size, Effect::Data(data)),
             What::Done => return self.answered(line.id),
             What::Other => {
-                self.tally.other_operations += 1;
+                self.tally_at(at).other_operations += 1;
                 return;
             }
-            What::Reply(outcome) => return self.reply(line.id, outcome),
+            What::Reply(outcome) => return self.reply(at, line.id, outcome),
             What::Meta {
                 op,
                 directory,
@@ -171,9 +197,9 @@ impl Trace {
 
     /// A request did not do what was asked.
     #[cold]
-    fn reply(&mut self, id: u64, outcome: Outcome) {
+    fn reply(&mut self, at: u64, id: u64, outcome: Outcome) {
         let Some(asked) = self.asked(id) else {
-            self.tally.late_replies += 1;
+            self.tally_at(at).late_replies += 1;
             return;
         };
         let is_one = matches!(&asked.effect, Effect::Data(data) if data.count == 1);
@@ -181,7 +207,7 @@ impl Trace {
             Outcome::Failed(errno) => (asked.size, asked.errno) = (0, errno),
             Outcome::Bytes(bytes) if is_one && bytes <= asked.size => asked.size = bytes,
             Outcome::Bytes(_) => {
-                self.tally.bad_lines += 1;
+                self.tally_at(at).bad_lines += 1;
                 return;
             }
         }
