@@ -238,6 +238,7 @@ impl Agent {
                 }
                 Err(AppendError::Io(e)) => {
                     self.counters.spool_errors.add(1);
+                    self.overflow.begin(self.clock.now().utc_ns());
                     warn!(
                         "spool not written",
                         "spool {}: {e}; it is tried again; check with: df {0}",
@@ -254,7 +255,16 @@ impl Agent {
         if let Some(since_ns) = self.overflow.since_ns() {
             // What is told next belongs to the jobs of all that time.
             self.sampler.reach_back(since_ns);
-            self.counters.spool_full_seconds.add(self.overflow.end());
+            let seconds = self.overflow.end();
+            self.counters.spool_full_seconds.add(seconds);
+            // The log may lie on the disk that was full.
+            log::retry();
+            info!(
+                "spool written again",
+                "spool {}: written again after {seconds} s in which it was full or could not be written; the rings were not read meanwhile, and \
+                 programs may have folded operations",
+                self.config.spool.display()
+            );
         }
         if let Err(e) = self.batch.restart(self.spool.next_seq()) {
             unreachable!("compressing in memory failed: {e}");

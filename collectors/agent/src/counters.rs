@@ -86,7 +86,7 @@ counters! {
     lost_records,
     /// Times that a spool entry could not be written at the first try.
     spool_errors,
-    /// Seconds for which the spool was full and nothing was read from the rings.
+    /// Seconds for which the spool was full or could not be written, and nothing was read from the rings.
     spool_full_seconds,
     /// Times that a connection to the server was lost or could not be made.
     reconnects,

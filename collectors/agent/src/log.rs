@@ -1,12 +1,15 @@
 //! Lines on standard error: level, what, where, what to do. A kind of line that repeats is held back and counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// One line of a kind in this time; what comes between is counted.
 const REPEAT_AFTER: Duration = Duration::from_secs(10);
+
+/// Lines kept while they cannot be written.
+const UNSAID_LINES_MAX: usize = 16;
 
 struct Kind {
     said: Instant,
@@ -65,9 +68,72 @@ pub fn error(text: &str) {
     say(&format!("bellrock-agent: error: {text}"));
 }
 
+/// Says now what could not be said before, if that is possible now. A disk that is full may be the log's, too: what was said of
+/// that must be there once it has room again.
+pub fn retry() {
+    let mut unsaid = UNSAID.lock().unwrap_or_else(|e| e.into_inner());
+    unsaid.say(&mut std::io::stderr());
+}
+
 fn say(line: &str) {
-    // A daemon outlives whoever reads its standard error, and has no other place to tell of it.
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let mut unsaid = UNSAID.lock().unwrap_or_else(|e| e.into_inner());
+    unsaid.say_after(&mut std::io::stderr(), line);
+}
+
+/// Lines that standard error did not take.
+static UNSAID: Mutex<Unsaid> = Mutex::new(Unsaid {
+    lines: VecDeque::new(),
+    dropped: 0,
+});
+
+/// Owned by this module; bounded by UNSAID_LINES_MAX, of which the first stay, since they say what began it. Gone when the agent ends: a daemon
+/// outlives whoever reads its standard error, and has no other place to tell of it.
+struct Unsaid {
+    lines: VecDeque<String>,
+    dropped: u64,
+}
+
+impl Unsaid {
+    /// Says a line after those that wait.
+    fn say_after(&mut self, out: &mut impl Write, line: &str) {
+        if self.say(out) && write_line(out, line) {
+            return;
+        }
+        if self.lines.len() < UNSAID_LINES_MAX {
+            self.lines.push_back(line.to_string());
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Says what waits. Answers whether nothing waits any more.
+    fn say(&mut self, out: &mut impl Write) -> bool {
+        while let Some(line) = self.lines.front() {
+            if !write_line(
+                out,
+                &format!("{line} (said late: this log could not be written)"),
+            ) {
+                return false;
+            }
+            self.lines.pop_front();
+        }
+        if self.dropped > 0 {
+            let text = format!(
+                "bellrock-agent: warning: {} lines that came then are lost",
+                self.dropped
+            );
+            if !write_line(out, &text) {
+                return false;
+            }
+            self.dropped = 0;
+        }
+        true
+    }
+}
+
+fn write_line(out: &mut impl Write, line: &str) -> bool {
+    // In one piece, as two threads and other programs may write there.
+    out.write_all(format!("{line}\n").as_bytes()).is_ok()
 }
 
 /// `warn!("kind", "format", …)`: something is wrong and is lived with.
@@ -84,6 +150,54 @@ macro_rules! info {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    /// A log on a disk that has so many bytes left.
+    struct Disk(usize, Vec<u8>);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            if self.0 < bytes.len() {
+                return Err(std::io::ErrorKind::StorageFull.into());
+            }
+            self.0 -= bytes.len();
+            self.1.extend(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_a_full_disk_did_not_take_is_said_when_it_has_room() {
+        let mut unsaid = Unsaid {
+            lines: VecDeque::new(),
+            dropped: 0,
+        };
+        let mut disk = Disk(6, Vec::new());
+        unsaid.say_after(&mut disk, "first");
+        for line in 0..UNSAID_LINES_MAX + 3 {
+            unsaid.say_after(&mut disk, &format!("{line}"));
+        }
+        assert!(!unsaid.say(&mut disk));
+        assert_eq!(disk.1, b"first\n");
+        // It has room for a part of it, then for all.
+        disk.0 = 150;
+        assert!(!unsaid.say(&mut disk));
+        disk.0 = 10_000;
+        unsaid.say_after(&mut disk, "last");
+        assert!(unsaid.say(&mut disk));
+        let text = String::from_utf8(disk.1).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 1 + UNSAID_LINES_MAX + 2, "{text}");
+        for (line, said) in lines[1..=UNSAID_LINES_MAX].iter().enumerate() {
+            assert!(said.starts_with(&format!("{line} (said late")), "{said}");
+        }
+        assert!(lines[UNSAID_LINES_MAX + 1].contains("3 lines"), "{text}");
+        assert_eq!(lines[UNSAID_LINES_MAX + 2], "last");
+    }
+
     #[test]
     fn a_kind_that_repeats_is_held_back() {
         assert_eq!(super::pass("test: repeats"), Some(0));

@@ -416,6 +416,52 @@ fn a_server_that_is_away_at_the_start_is_worth_a_word_and_a_warning_only_later()
 }
 
 #[test]
+fn a_spool_that_could_not_be_written_is_told_when_it_can() {
+    let dir = temp_dir("unwritable");
+    fs::create_dir(dir.join("rings")).unwrap();
+    let config = dir.join("agent.toml");
+    let settings = "segment_max_bytes = 65536\nbatch_max_events = 64\nsample_period_s = 1\n";
+    fs::write(&config, settings).unwrap();
+    let server = Server::start();
+    let mut program = Program::start(&dir.join("rings"));
+    let mut command = agent(
+        &dir,
+        &server.address,
+        &["--config", config.to_str().unwrap()],
+    );
+    let log = fs::File::create(dir.join("log")).unwrap();
+    let mut child = command.stderr(log).spawn().unwrap();
+    let said = |what: &str| fs::read_to_string(dir.join("log")).unwrap().contains(what);
+    let spool = dir.join("spool");
+    until("the spool", || spool.join("0000000000000001.seg").exists());
+    // The next segment cannot be begun.
+    let in_the_way = spool.join("0000000000000002.seg");
+    fs::create_dir(&in_the_way).unwrap();
+    let mut done = 0u64;
+    until("a segment that cannot be begun", || {
+        for _ in 0..300 {
+            program.operate(done);
+            done += 1;
+        }
+        said("Is a directory")
+    });
+    fs::remove_dir(&in_the_way).unwrap();
+    until("the word that it can be written", || {
+        said("written again after")
+    });
+    program.end();
+    until("the ring's removal", || !program.path.exists());
+    assert_eq!(terminate(&mut child), Some(0));
+    assert_eq!(server.operations(), done);
+    let samples = server.events("sample");
+    let sum = |name: &str| -> u64 {
+        let values = samples.iter().map(|e| e["values"][name].as_u64().unwrap());
+        values.sum()
+    };
+    assert!(sum("spool_full_seconds") > 0 && sum("spool_errors") > 0);
+}
+
+#[test]
 fn a_full_spool_stops_the_reading_and_loses_nothing() {
     let dir = temp_dir("full");
     fs::create_dir(dir.join("rings")).unwrap();

@@ -1,4 +1,4 @@
-//! For how long the spool has been full. Kept in the spool's directory, so that an agent which is killed or replaced meanwhile
+//! For how long the spool has been full, or could not be written, as on a disk that is full. Kept in the spool's directory, so that an agent which is killed or replaced meanwhile
 //! does not take it along: the next one goes on counting where the spool was found full.
 
 use crate::warn;
@@ -47,7 +47,7 @@ impl Overflow {
         self.since.as_ref().map(|since| since.utc_ns)
     }
 
-    /// The spool is full; a second call changes nothing.
+    /// The spool is full or cannot be written; a second call changes nothing.
     pub fn begin(&mut self, now_ns: i64) {
         if self.since.is_some() {
             return;
@@ -66,7 +66,7 @@ impl Overflow {
         }
     }
 
-    /// The spool has room. Answers for how many seconds it was full.
+    /// The spool was written. Answers for how many seconds it had not been.
     pub fn end(&mut self) -> u64 {
         let Some(since) = self.since.take() else {
             return 0;
