@@ -27,6 +27,10 @@ const SHIP_ONCE: Duration = Duration::from_secs(60);
 /// Pause before a spool that could not be written is tried again: from, to.
 const SPOOL_RETRY_MIN: Duration = Duration::from_millis(50);
 const SPOOL_RETRY_MAX: Duration = Duration::from_secs(2);
+/// After this the start is over: what only it needed is let go.
+const START_TAKES: Duration = Duration::from_secs(1);
+/// After so long without a record memory is given back.
+const REST_AFTER: Duration = Duration::from_secs(1);
 const SHIPPER_STACK_BYTES: usize = 256 << 10;
 
 struct Agent {
@@ -39,6 +43,8 @@ struct Agent {
     batch: Batch,
     sampler: Sampler,
     sampled: Option<Instant>,
+    /// When a record was last spooled.
+    worked: Instant,
     /// Losses, and seconds of a full spool, that the last sample told of.
     lost_sampled: u64,
     once: bool,
@@ -133,6 +139,7 @@ pub fn run(config: Config, once: bool) -> ExitCode {
         batch,
         sampler,
         sampled: None,
+        worked: Instant::now(),
         lost_sampled: 0,
         once,
     };
@@ -153,6 +160,7 @@ impl Agent {
         let shortest = Duration::from_millis(self.config.poll_min_ms);
         let longest = Duration::from_millis(self.config.poll_max_ms);
         let mut pause = shortest;
+        let mut started = Some(Instant::now());
         while !sys::stop_asked() {
             let Some(pass) = self.pass(false) else { return };
             pause = match pass.fill {
@@ -162,6 +170,13 @@ impl Agent {
                 ..0.1 => (pause + pause / 2).min(longest),
                 _ => pause,
             };
+            if started.is_some_and(|t| t.elapsed() >= START_TAKES) {
+                started = None;
+                sys::drop_file_pages();
+            }
+            if self.worked.elapsed() >= REST_AFTER && self.batch.rest() {
+                sys::trim_heap();
+            }
             sys::wait(pause);
         }
     }
@@ -220,6 +235,9 @@ impl Agent {
                 Ok(window) => window,
                 Err(e) => unreachable!("compressing in memory failed: {e}"),
             };
+            if window.events > 0 {
+                self.worked = Instant::now();
+            }
             let sources = &self.sources;
             match self
                 .spool

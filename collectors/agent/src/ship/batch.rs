@@ -23,7 +23,8 @@ pub struct Window<'a> {
 
 /// Owned by the draining thread; bounded by `events_max` and `raw_max`; what is in it at a kill is read from the rings again.
 pub struct Batch {
-    encoder: ZlibEncoder<Vec<u8>>,
+    /// `None` while there is nothing to compress for long: it takes 300 KiB.
+    encoder: Option<ZlibEncoder<Vec<u8>>>,
     /// The finished window, until `restart`.
     payload: Vec<u8>,
     scratch: Vec<u8>,
@@ -45,7 +46,7 @@ impl Batch {
         event::hex(&mut identity, boot);
         identity.push(b'"');
         Batch {
-            encoder: ZlibEncoder::new(vec![0; PREFIX_BYTES], Compression::fast()),
+            encoder: None,
             payload: Vec::new(),
             scratch: Vec::new(),
             identity,
@@ -89,15 +90,26 @@ impl Batch {
         out[6..10].copy_from_slice(&length.to_be_bytes());
         self.raw += out.len();
         self.encoder
+            .get_or_insert_with(|| ZlibEncoder::new(vec![0; PREFIX_BYTES], Compression::fast()))
             .write_all(out)
             .expect("writing to memory does not fail");
         true
     }
 
+    /// Nothing comes for a while: gives memory back until something does. Answers whether there was any. A batch with events keeps it.
+    pub fn rest(&mut self) -> bool {
+        if self.events > 0 {
+            return false;
+        }
+        self.scratch = Vec::new();
+        self.encoder.take().is_some()
+    }
+
     /// Finishes the window. Nothing may be pushed before `restart`; a second call gives the same window.
     pub fn finish(&mut self) -> io::Result<Window<'_>> {
-        if self.payload.is_empty() && self.events > 0 {
-            self.payload = self.encoder.reset(Vec::new())?;
+        let unfinished = self.encoder.as_mut().filter(|_| self.payload.is_empty());
+        if let Some(encoder) = unfinished.filter(|_| self.events > 0) {
+            self.payload = encoder.reset(Vec::new())?;
             let length = (self.payload.len() - PREFIX_BYTES) as u32;
             self.payload[..2].copy_from_slice(b"2W");
             self.payload[2..6].copy_from_slice(&self.events.to_be_bytes());
@@ -120,7 +132,9 @@ impl Batch {
             }
             buffer.clear();
             buffer.resize(PREFIX_BYTES, 0);
-            self.encoder.reset(buffer)?;
+            if let Some(encoder) = &mut self.encoder {
+                encoder.reset(buffer)?;
+            }
         }
         self.payload.clear();
         self.events = 0;
@@ -168,6 +182,7 @@ mod tests {
                 assert!(batch.push("sample", |out| event::integer(out, "x", i)));
             }
             assert!(!batch.push("sample", |_| ()));
+            assert!(!batch.rest(), "it holds events");
             let again = batch.finish().unwrap().payload.to_vec();
             let window = batch.finish().unwrap();
             assert_eq!(window.payload, again);
@@ -179,6 +194,9 @@ mod tests {
             assert_eq!(events[0]["kind"], "sample");
             batch.restart(first + 3).unwrap();
             assert!(batch.is_empty());
+            if round == 1 {
+                assert!(batch.rest() && !batch.rest());
+            }
         }
         assert!(batch.finish().unwrap().payload.is_empty());
     }
