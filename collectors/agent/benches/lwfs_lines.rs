@@ -4,6 +4,7 @@
 //! turn's scan is that of the bytes as they lie; what else the machine does only adds.
 //! Flags: `--requests-only` (else each request has its reply), `--bench` (from cargo).
 
+use bellrock_agent::random::Random;
 use bellrock_agent::sources::lwfs_client::lines::{Lines, Next};
 use bellrock_agent::sources::lwfs_client::local_time::{zone, LocalTime};
 use bellrock_agent::sources::lwfs_client::trace::Trace;
@@ -22,21 +23,9 @@ const TURNS: usize = 15;
 const WINDOW_NS: u64 = 10_000_000_000;
 const TABLE_BYTES: usize = 1 << 20;
 
-struct Random(u64);
-
-impl Random {
-    /// xorshift64*
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % bound
-    }
-}
-
 /// A log of HANDLES files, each read or written from its start on, one request here and one there; garbage between.
 fn log(with_replies: bool) -> Vec<u8> {
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let mut out = Vec::new();
     let mut offsets = [0u64; HANDLES as usize];
     let (mut lines, mut id) = (0, 18_000);

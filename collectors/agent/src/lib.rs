@@ -10,6 +10,7 @@ mod event;
 pub mod fuzz;
 pub mod log;
 pub mod print;
+pub mod random;
 mod ship;
 pub mod sources;
 pub mod sys;

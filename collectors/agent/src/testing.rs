@@ -2,6 +2,7 @@
 #![cfg_attr(not(test), allow(dead_code))] // the fuzz targets need a part of it
 
 use crate::clock::{Now, Pair};
+pub use crate::random::Random;
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
@@ -11,24 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tracepack::first_pass::{Limits, Segment};
 use tracepack::record::{Operation, LATENCY_BOUNDS_NS};
 use tracepack::ring::*;
-
-/// xorshift64*
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-    pub fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 11) % bound
-    }
-}
 
 /// A new, empty directory below the build's.
 pub fn temp_dir(name: &str) -> PathBuf {
@@ -43,6 +26,14 @@ pub fn temp_dir(name: &str) -> PathBuf {
     let _ = fs::remove_dir_all(&dir);
     fs::create_dir_all(&dir).unwrap();
     dir
+}
+
+/// A new directory for rings, and the tests' own user's in it.
+pub fn rings_dir(name: &str) -> (PathBuf, PathBuf) {
+    let rings = temp_dir(name);
+    let own = rings.join(own_uid().to_string());
+    fs::create_dir(&own).unwrap();
+    (rings, own)
 }
 
 /// A new, empty directory in memory where there is such: for tests that write much.

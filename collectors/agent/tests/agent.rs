@@ -48,17 +48,7 @@ impl Server {
     fn start_at(address: &str) -> Server {
         let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let server = Server {
-            address,
-            stored: Arc::default(),
-        };
-        let own = server.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let _ = own.serve(stream.unwrap()); // ends with its client
-            }
-        });
-        server
+        Self::at(address, move || listener.accept().unwrap().0)
     }
 
     /// On a Unix socket in `dir`, which may be deeper than an address is long.
@@ -66,15 +56,17 @@ impl Server {
         let handle = fs::File::open(dir).unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&handle);
         let listener = UnixListener::bind(format!("/proc/self/fd/{fd}/ingest.sock")).unwrap();
-        let server = Server {
-            address: format!("unix:{}", dir.join("ingest.sock").display()),
-            stored: Arc::default(),
-        };
+        let address = format!("unix:{}", dir.join("ingest.sock").display());
+        Self::at(address, move || listener.accept().unwrap().0)
+    }
+
+    /// Serves one connection after the other.
+    fn at<S: Read + Write>(address: String, accept: impl Fn() -> S + Send + 'static) -> Server {
+        let stored = Arc::default();
+        let server = Server { address, stored };
         let own = server.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let _ = own.serve(stream.unwrap()); // ends with its client
-            }
+        std::thread::spawn(move || loop {
+            let _ = own.serve(accept()); // ends with its client
         });
         server
     }

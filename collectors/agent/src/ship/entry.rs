@@ -108,6 +108,24 @@ impl ReadAt for File {
     }
 }
 
+/// Whether there was as much as was to be read.
+fn was_there(read: io::Result<()>) -> io::Result<bool> {
+    match read {
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        other => other.map(|()| true),
+    }
+}
+
+/// The header at `at` of a segment of `end` bytes, and the entry's checksum. `Ok(None)`: there is none, or not all of its entry.
+fn header_at(file: &impl ReadAt, at: u64, end: u64) -> io::Result<Option<(Header, u32)>> {
+    let mut head = [0; HEADER_BYTES];
+    let room = end.saturating_sub(at);
+    if room < HEADER_BYTES as u64 || !was_there(file.read_exact_at(&mut head, at))? {
+        return Ok(None);
+    }
+    Ok(Header::parse(&head).filter(|(header, _)| header.total_bytes() <= room))
+}
+
 /// Reads the entry at `at` of a segment of `end` bytes. `Ok(None)`: there is no whole, undamaged entry.
 /// `body` receives cursors and payload.
 pub fn read(
@@ -116,24 +134,12 @@ pub fn read(
     end: u64,
     body: &mut Vec<u8>,
 ) -> io::Result<Option<Header>> {
-    let mut head = [0; HEADER_BYTES];
-    if end.saturating_sub(at) < HEADER_BYTES as u64 {
-        return Ok(None);
-    }
-    match file.read_exact_at(&mut head, at) {
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        other => other?,
-    }
-    let Some((header, crc)) = Header::parse(&head) else {
+    let Some((header, crc)) = header_at(file, at, end)? else {
         return Ok(None);
     };
-    if header.total_bytes() > end - at {
-        return Ok(None);
-    }
     body.resize((header.total_bytes() - HEADER_BYTES as u64) as usize, 0);
-    match file.read_exact_at(body, at + HEADER_BYTES as u64) {
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        other => other?,
+    if !was_there(file.read_exact_at(body, at + HEADER_BYTES as u64))? {
+        return Ok(None);
     }
     let (cursors, payload) = body.split_at(header.cursors_bytes as usize);
     Ok((header.crc(cursors, payload) == crc).then_some(header))
@@ -141,15 +147,5 @@ pub fn read(
 
 /// Reads only the header at `at`: for entries that are passed over.
 pub fn peek(file: &impl ReadAt, at: u64, end: u64) -> io::Result<Option<Header>> {
-    let mut head = [0; HEADER_BYTES];
-    if end.saturating_sub(at) < HEADER_BYTES as u64 {
-        return Ok(None);
-    }
-    match file.read_exact_at(&mut head, at) {
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        other => other?,
-    }
-    Ok(Header::parse(&head)
-        .map(|h| h.0)
-        .filter(|h| h.total_bytes() <= end - at))
+    Ok(header_at(file, at, end)?.map(|(header, _)| header))
 }

@@ -3,7 +3,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::ship::batch::open_window;
 use crate::sources::preload::process;
-use crate::testing::{own_uid, temp_dir};
+use crate::testing::{own_uid, rings_dir, temp_dir};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,9 +19,7 @@ struct Fixture {
 
 impl Fixture {
     fn new(name: &str) -> Fixture {
-        let rings = temp_dir(name);
-        let dir = rings.join(own_uid().to_string());
-        fs::create_dir(&dir).unwrap();
+        let (rings, dir) = rings_dir(name);
         let config = Config {
             rings,
             ..Config::default()

@@ -3,7 +3,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::ship::batch::open_window;
 use crate::sources::cursors::restore_one;
-use crate::testing::{own_uid, temp_dir, RingFile};
+use crate::testing::{own_uid, rings_dir, temp_dir, RingFile};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -24,9 +24,7 @@ struct Fixture {
 
 impl Fixture {
     fn new(name: &str) -> Fixture {
-        let rings = temp_dir(name);
-        let dir = rings.join(own_uid().to_string());
-        fs::create_dir(&dir).unwrap();
+        let (rings, dir) = rings_dir(name);
         let config = Config {
             rings,
             rings_per_user_max: 20,
