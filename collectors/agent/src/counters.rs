@@ -3,6 +3,7 @@
 //! They live in memory: what was counted since the last sample is gone when the agent is killed. Records are not.
 
 use crate::event;
+use crate::memory;
 use crate::sys;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -150,7 +151,7 @@ impl Sampler {
         if gauges.ended {
             event::integer(out, "ended", 1);
         }
-        if let Some(rss) = sys::rss_bytes() {
+        if let Some(rss) = memory::rss_bytes() {
             event::integer(out, "rss_bytes", rss as i64);
         }
         let cpu_s = sys::cpu_s();

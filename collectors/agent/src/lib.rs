@@ -9,6 +9,7 @@ mod event;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 pub mod log;
+pub mod memory;
 pub mod print;
 pub mod random;
 mod ship;

@@ -1,7 +1,7 @@
 //! bellrock-agent: Bellrock's daemon on every node. See docs/agent.md.
 
 use bellrock_agent::config::Config;
-use bellrock_agent::{agent, log, print, sys};
+use bellrock_agent::{agent, log, memory, print};
 use lexopt::prelude::*;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -100,7 +100,7 @@ fn parse_flags() -> Result<Result<(Config, Mode), String>, String> {
 }
 
 fn main() -> ExitCode {
-    sys::tune();
+    memory::tune();
     match parse_flags() {
         Ok(Ok((config, Mode::Check))) => {
             if let Err(e) = agent::check(&config) {

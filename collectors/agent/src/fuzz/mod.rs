@@ -10,6 +10,8 @@ mod ring;
 mod run;
 mod schema;
 mod spool;
+mod spool_found;
+mod spool_input;
 mod spool_reference;
 
 pub use crate::testing::Random;

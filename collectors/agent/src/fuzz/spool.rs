@@ -1,28 +1,22 @@
 //! The spool reader: segments that were torn, damaged, copied or forged, as a start and the shipper find them.
-//!
-//! Input: flags, the `acked` file's number (u64), the lengths of the first two segments (u16 each), the bytes of all three.
 
-use super::spool_reference::{mend, u64_at, Entry, Held};
+use super::spool_found::{as_sent, sent, started, Found, InMemory, Restored};
+use super::spool_input::{Input, SEGMENTS};
+use super::spool_reference::{mend, Held};
 use super::{mutator, stage, Stage, Target};
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::event;
 use crate::ship::batch::Batch;
-use crate::ship::entry::ReadAt;
-use crate::ship::reader::{Reader, Segments};
-use crate::ship::recovery::read_segment;
-use crate::ship::shared::{Segment, Shared};
+use crate::ship::reader::Reader;
+use crate::ship::shared::Shared;
 use crate::ship::spool::{OpenError, Spool};
 use crate::sources::{self, cursors};
 use crate::testing::{memory_dir, Random};
-use std::collections::VecDeque;
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-const HEAD: usize = 13;
-const SEGMENTS: usize = 3;
 /// The checksums are made right.
 const MENDED: u8 = 1;
 /// The segments are damaged only after the start: the shipper finds them so.
@@ -40,46 +34,6 @@ pub struct SpoolFuzz {
     config: Config,
     seeds: Vec<Vec<u8>>,
 }
-
-struct Input {
-    flags: u8,
-    acked: u64,
-    segments: Vec<Vec<u8>>,
-}
-
-impl Input {
-    fn parse(bytes: &[u8]) -> Option<Input> {
-        let (head, mut rest) = bytes.split_at_checked(HEAD)?;
-        let mut segments = Vec::new();
-        for i in 0..SEGMENTS {
-            let length = match i {
-                2 => rest.len(),
-                _ => u16::from_le_bytes([head[9 + 2 * i], head[10 + 2 * i]]) as usize,
-            };
-            let (segment, after) = rest.split_at(length.min(rest.len()));
-            segments.push(segment.to_vec());
-            rest = after;
-        }
-        Some(Input {
-            flags: head[0],
-            acked: u64_at(head, 1),
-            segments,
-        })
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let mut out = vec![self.flags];
-        out.extend(self.acked.to_le_bytes());
-        for segment in &self.segments[..2] {
-            out.extend((segment.len() as u16).to_le_bytes());
-        }
-        out.extend(self.segments.concat());
-        out
-    }
-}
-
-/// What a start gave back.
-type Restored = Vec<(bool, Vec<u8>)>;
 
 impl SpoolFuzz {
     pub fn new() -> SpoolFuzz {
@@ -224,73 +178,6 @@ fn ring_cursor(position: u64) -> sources::preload::cursor::Cursor {
     }
 }
 
-impl ReadAt for &[u8] {
-    fn read_exact_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
-        let at = usize::try_from(at).unwrap_or(usize::MAX);
-        let from = self.get(at..at.saturating_add(out.len()));
-        out.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
-        Ok(())
-    }
-}
-
-/// Segments that are nowhere but here.
-struct InMemory<'a>(&'a [Vec<u8>]);
-
-impl<'a> Segments for InMemory<'a> {
-    type Bytes = &'a [u8];
-    fn open(&self, _: &Path, id: u64) -> io::Result<Option<&'a [u8]>> {
-        Ok(Some(&self.0[id as usize - 1]))
-    }
-}
-
-/// A window that the shipper would send: entry, events, bytes.
-type Window = (u64, u32, Vec<u8>);
-
-/// What came of a start.
-#[derive(Debug, Default, PartialEq)]
-struct Found {
-    restored: Restored,
-    /// How long each segment is then; 0: it is not kept.
-    lengths: Vec<u64>,
-    windows: Vec<Window>,
-}
-
-impl Found {
-    /// As it ought to be.
-    fn expected(held: &Held, acked: u64) -> Found {
-        let kept = held.entries.iter().flatten();
-        let of_segment = |entries: &Vec<Entry>| entries.iter().map(|e| e.bytes() as u64).sum();
-        Found {
-            restored: kept
-                .clone()
-                .map(|e| match e.kind {
-                    1 => (true, e.cursors[16..].to_vec()),
-                    _ => (false, e.cursors.to_vec()),
-                })
-                .collect(),
-            lengths: held.entries.iter().map(of_segment).collect(),
-            windows: kept
-                .filter(|e| e.events > 0 && e.number > acked)
-                .map(as_sent)
-                .collect(),
-        }
-    }
-}
-
-/// Everything that the shipper would send.
-fn sent<S: Segments>(mut reader: Reader<S>, counters: &Counters) -> Vec<Window> {
-    let (mut body, mut found) = (Vec::new(), Vec::new());
-    while let Some((window, at)) = reader.next(&mut body, counters).unwrap() {
-        found.push((window.number, window.events, body[at..].to_vec()));
-        assert!(found.len() < 10_000, "the spool has no end");
-    }
-    found
-}
-
-fn as_sent(e: &Entry) -> Window {
-    (e.number, e.events, e.payload.to_vec())
-}
-
 const STAGES: [Stage; 6] = [
     stage("an entry was intact", 60.0),
     stage("an entry was cut off, others not", 20.0),
@@ -374,28 +261,6 @@ impl Target for SpoolFuzz {
             | (to_sources as u32) << 4
             | (on_disk as u32) << 5
     }
-}
-
-/// A start over segments in memory: what it restores, and what is left of each.
-fn started(segments: &[Vec<u8>]) -> (Restored, VecDeque<Segment>) {
-    let (mut restored, mut kept, mut recovered) = (Vec::new(), VecDeque::new(), None);
-    for (index, bytes) in segments.iter().enumerate() {
-        let read = read_segment(
-            &&bytes[..],
-            bytes.len() as u64,
-            &mut recovered,
-            &mut |all, cursors: &[u8]| restored.push((all, cursors.to_vec())),
-        );
-        let (end, last_number) = read.expect("memory can be read");
-        if end > 0 {
-            kept.push_back(Segment {
-                id: index as u64 + 1,
-                bytes: end,
-                last_number,
-            });
-        }
-    }
-    (restored, kept)
 }
 
 impl SpoolFuzz {

@@ -11,4 +11,5 @@ pub mod reader;
 pub mod recovery;
 pub mod shared;
 pub mod spool;
+mod spool_dir;
 mod tls;

@@ -9,6 +9,10 @@ pub mod line;
 pub mod lines;
 pub mod local_time;
 mod log;
+mod numbers;
+mod owner;
+mod place;
+mod record;
 pub mod runs;
 mod siblings;
 pub mod table;
@@ -16,7 +20,7 @@ mod tail;
 pub mod trace;
 
 use self::log::{Flow, Log};
-use self::tail::Owner;
+use self::owner::Owner;
 use super::cursors::{block, Reader};
 use super::{Pass, Progress, Source};
 use crate::config::Config;
@@ -95,7 +99,7 @@ impl LwfsClient {
         let owner = if is_capture {
             Owner::Anyone
         } else {
-            tail::own()
+            Owner::own()
         };
         Self::of_owner(config, counters, owner)
     }

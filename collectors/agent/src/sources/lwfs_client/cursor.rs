@@ -3,8 +3,8 @@
 //! A block is: length and path of the log, its place, how far its lines are counted, the places of the two tables that changed (all of
 //! them where all is asked for), the closed runs. Numbers are little-endian.
 
+use super::place::Place;
 use super::runs::{Named, OpenRun, Stream, NO_HANDLE};
-use super::tail::Place;
 use super::trace::Trace;
 use crate::sources::cursors::Reader;
 use crate::sources::preload::ring::fields::is_sane;

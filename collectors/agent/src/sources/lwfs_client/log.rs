@@ -3,23 +3,20 @@
 use super::cursor;
 use super::lines::{Lines, Next};
 use super::local_time::LocalTime;
-use super::runs::{OpenRun, Stream, NO_HANDLE};
-use super::tail::{Look, Owner, Place, Tail};
+use super::owner::Owner;
+use super::place::Place;
+use super::record;
+use super::tail::{Look, Tail};
 use super::trace::Trace;
 use crate::counters::Counters;
-use crate::event;
 use crate::ship::batch::Batch;
 use crate::sources::cursors::Reader;
-use crate::sources::preload::ring::fields::{write_fields, Times};
 use crate::warn;
 use jiff::tz::TimeZone;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tracepack::record::{Op, Run};
-
-/// A log's times are to the second: what was logged in one was over by its end.
-const GRAIN_NS: u64 = 1_000_000_000;
+use tracepack::record::Op;
 
 pub struct Settings {
     pub owner: Owner,
@@ -220,7 +217,7 @@ impl Log {
     /// Writes closed runs to the batch. False: it is full.
     fn emit(&mut self, counters: &Counters, batch: &mut Batch) -> bool {
         while let Some((stream, open)) = self.trace.runs.closed.front() {
-            if !batch.push("run", |out| write(out, stream, open)) {
+            if !batch.push("run", |out| record::write(out, stream, open)) {
                 return false;
             }
             let is_data = [Op::Read as u8, Op::Write as u8].contains(&stream.op);
@@ -283,29 +280,4 @@ impl Log {
     pub fn forget(&mut self, settings: &Settings) {
         *self = Self::new(std::mem::take(&mut self.tail.path), settings);
     }
-}
-
-/// The fields of a run's event.
-fn write(out: &mut Vec<u8>, stream: &Stream, open: &OpenRun) {
-    const CLAIMS: &[u8] = b",\"layer\":\"compute\",\"source\":\"lwfs_client\",\"job\":null,\"uid\":null,\"process\":\"node\",\
-        \"parent\":null,\"rank\":null";
-    let run: &Run = &open.run;
-    let path = open.file.as_ref().map(|file| {
-        let mut json = Vec::new();
-        event::string(&mut json, &file.path);
-        json
-    });
-    let handle = match stream.handle {
-        NO_HANDLE => -1,
-        handle => handle as i64,
-    };
-    let times = Times {
-        start: run.start as i64,
-        end: run.end.saturating_add(GRAIN_NS) as i64,
-        busy: 0,
-        slow: 0,
-        latency: run.histogram(),
-    };
-    let own = (handle, run.flags.into());
-    write_fields(out, CLAIMS, b"\"\"", run, own, path.as_deref(), &times);
 }

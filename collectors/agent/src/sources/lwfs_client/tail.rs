@@ -3,37 +3,19 @@
 //! A log is a regular file of root's or of the agent's user; symbolic links and FIFOs are refused. Which file it was, the cursor says by its inode
 //! and by its first bytes, which tell whether the file was begun anew since.
 
+use super::owner::Owner;
+use super::place::{has_print, modified_ns, print, Place, PRINT_BYTES_MAX, PRINT_BYTES_MIN};
 use super::siblings::{self, Sibling};
-use crate::{info, sys, warn};
-use std::fs::{File, Metadata, OpenOptions};
+use crate::{info, warn};
+use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use tracepack::ring::file_id;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
 
-/// First bytes of a log by which it is known again; fewer than the least say too little of a file that has another inode.
-const PRINT_BYTES_MAX: usize = 256;
-const PRINT_BYTES_MIN: u32 = 21;
 /// How often the files beside a log are listed in one look, while they are being renamed.
 const LISTS_MAX: u32 = 20;
 /// Looks for which a file that was read to its end and left is still watched for more.
 const LEFT_LOOKS: u32 = 10;
-
-/// Where reading has come to, and in which file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// 0: none was read yet.
-    pub inode: u64,
-    pub offset: u64,
-    /// As they were last seen.
-    pub size: u64,
-    pub modified_ns: i64,
-    /// Of the first `print_bytes` bytes.
-    pub print_bytes: u32,
-    pub print: u64,
-    /// `offset` lies in a line that is passed over.
-    pub skipping: bool,
-}
 
 /// What a look found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,13 +30,6 @@ pub enum Look {
 
 /// A file that was listed has another name by now.
 struct Moved;
-
-/// Who may own a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    Anyone,
-    RootOr(u32),
-}
 
 /// Owned by the log's reader; holds one open file, and for a few looks the one before.
 pub struct Tail {
@@ -145,7 +120,7 @@ impl Tail {
     /// Looks for the log that was read before, else for the one that follows it.
     fn find(&mut self) -> Look {
         if self.place.inode == 0 {
-            return match self.open(&self.path) {
+            return match self.owner.open(&self.path) {
                 Some((file, seen)) => self.begin(file, &seen),
                 None => Look::Nothing,
             };
@@ -258,7 +233,7 @@ impl Tail {
 
     /// Opens a file that was listed, if it may be a log.
     fn open_sibling(&self, sibling: &Sibling) -> Result<Option<(File, Metadata)>, Moved> {
-        let found = self.open(&sibling.path);
+        let found = self.owner.open(&sibling.path);
         let is_listed = |m: &Metadata| m.ino() == sibling.inode;
         match &found {
             Some((_, seen)) if !is_listed(seen) => Err(Moved),
@@ -293,38 +268,6 @@ impl Tail {
         Look::Other
     }
 
-    /// Opens a file if it may be a log.
-    fn open(&self, path: &Path) -> Option<(File, Metadata)> {
-        let mut options = OpenOptions::new();
-        // A FIFO must not hold the agent, a terminal not become its own.
-        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-        let opened = options.read(true).custom_flags(flags).open(path);
-        let opened = opened.and_then(|file| Ok((file.metadata()?, file)));
-        let refused = match opened {
-            Ok((seen, _)) if !seen.is_file() => "it is no regular file".into(),
-            Ok((seen, file)) => match self.owner {
-                Owner::RootOr(uid) if ![0, uid].contains(&seen.uid()) => {
-                    format!(
-                        "it belongs to user {}, not to root or the agent's user {uid}",
-                        seen.uid()
-                    )
-                }
-                _ => return Some((file, seen)),
-            },
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
-            Err(e) if e.raw_os_error() == Some(libc::ELOOP) => {
-                "it is a symbolic link; give the path that it leads to".into()
-            }
-            Err(e) => e.to_string(),
-        };
-        warn!(
-            "log refused",
-            "{}: {refused}; check with: ls -l {0}",
-            path.display()
-        );
-        None
-    }
-
     /// Tells once that there is no log, or that it has come.
     pub fn tell_missing(&mut self, is_missing: bool) {
         if is_missing != self.was_missing {
@@ -337,32 +280,6 @@ impl Tail {
             info!("log", "{}: {what}", self.path.display());
         }
     }
-}
-
-fn modified_ns(seen: &Metadata) -> i64 {
-    seen.mtime()
-        .saturating_mul(1_000_000_000)
-        .saturating_add(seen.mtime_nsec())
-}
-
-/// How many first bytes there are, at most so many, and what they hash to.
-fn print(file: &File, bytes: usize) -> (u32, u64) {
-    let mut first = [0; PRINT_BYTES_MAX];
-    let got = file
-        .read_at(&mut first[..bytes.min(PRINT_BYTES_MAX)], 0)
-        .unwrap_or(0);
-    (got as u32, file_id(&first[..got]))
-}
-
-/// Whether a file begins as `place` says.
-fn has_print(file: &File, place: &Place) -> bool {
-    place.print_bytes == 0
-        || print(file, place.print_bytes as usize) == (place.print_bytes, place.print)
-}
-
-/// The owner that a log of this agent's must have.
-pub fn own() -> Owner {
-    Owner::RootOr(sys::effective_uid())
 }
 
 #[cfg(test)]

@@ -1,0 +1,198 @@
+//! The agent's turns: look, spool, sleep; and its end.
+
+use super::{Agent, EXIT_NOT_SHIPPED};
+use crate::counters::Gauges;
+use crate::ship::shared::Shared;
+use crate::ship::spool::AppendError;
+use crate::sources::{cursors, Pass, Progress};
+use crate::{info, log, memory, sys, warn};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How long an ending agent goes on shipping.
+const SHIP_AT_STOP: Duration = Duration::from_secs(5);
+/// How long `--once` does.
+const SHIP_ONCE: Duration = Duration::from_secs(60);
+/// Pause before a spool that could not be written is tried again: from, to.
+const SPOOL_RETRY_MIN: Duration = Duration::from_millis(50);
+const SPOOL_RETRY_MAX: Duration = Duration::from_secs(2);
+/// After this the start is over: what only it needed is let go.
+const START_TAKES: Duration = Duration::from_secs(1);
+/// After so long without a record memory is given back.
+const REST_AFTER: Duration = Duration::from_secs(1);
+impl Agent {
+    /// Looks again and again, more often while rings fill fast.
+    pub fn watch(&mut self) {
+        let shortest = Duration::from_millis(self.config.poll_min_ms);
+        let longest = Duration::from_millis(self.config.poll_max_ms);
+        let mut pause = shortest;
+        let mut started = Some(Instant::now());
+        while !sys::stop_asked() {
+            let Some(pass) = self.pass(false) else { return };
+            pause = match pass.fill {
+                _ if pass.more => shortest,
+                0.5.. => shortest,
+                0.25.. => (pause / 2).max(shortest),
+                ..0.1 => (pause + pause / 2).min(longest),
+                _ => pause,
+            };
+            if started.is_some_and(|t| t.elapsed() >= START_TAKES) {
+                started = None;
+                memory::drop_file_pages();
+            }
+            if self.worked.elapsed() >= REST_AFTER && self.batch.rest() {
+                memory::trim_heap();
+            }
+            sys::wait(pause);
+        }
+    }
+
+    /// Reads everything that is there. `None`: asked to stop while the spool could not be written.
+    fn pass(&mut self, last: bool) -> Option<Pass> {
+        let mut pass = Pass::new(self.clock.now(), last);
+        for source in &mut self.sources {
+            source.begin(&mut pass);
+        }
+        for index in 0..self.sources.len() {
+            while self.sources[index].read(&mut pass, &mut self.batch) == Progress::More {
+                if !self.commit() {
+                    return None;
+                }
+                // It may have waited long for the spool.
+                pass.now = self.clock.now();
+            }
+        }
+        let period = Duration::from_secs(self.config.sample_period_s);
+        // A job's end must not come without the losses that it had.
+        let c = &self.counters;
+        let lost = c.lost.get() + c.lost_runs.get() + c.spool_full_seconds.get();
+        let losses_due = lost != self.lost_sampled && !pass.settle.is_empty();
+        if last || losses_due || self.sampled.is_none_or(|t| t.elapsed() >= period) {
+            self.lost_sampled = lost;
+            if !self.batch.has_room() && !self.commit() {
+                return None;
+            }
+            self.sample(last);
+        }
+        self.commit().then_some(pass)
+    }
+
+    fn sample(&mut self, last: bool) {
+        self.sampled = Some(Instant::now());
+        self.counters.records.add(1);
+        let gauges = Gauges {
+            spool_bytes: self.spool.bytes(),
+            rings: self.sources.iter().map(|s| s.open_files()).sum(),
+            ended: last,
+        };
+        let now_ns = self.clock.now().utc_ns();
+        let (sampler, node, counters) = (&mut self.sampler, &self.config.node, &self.counters);
+        self.batch.push("sample", |out| {
+            sampler.write(out, node, now_ns, counters, &gauges)
+        });
+    }
+
+    /// Spools the batch with the cursors that it was read up to. While that fails nothing more is read. Answers false if
+    /// asked to stop before it succeeded: then the batch is read again by the next agent.
+    fn commit(&mut self) -> bool {
+        let mut pause = SPOOL_RETRY_MIN;
+        loop {
+            let window = match self.batch.finish() {
+                Ok(window) => window,
+                Err(e) => unreachable!("compressing in memory failed: {e}"),
+            };
+            if window.events > 0 {
+                self.worked = Instant::now();
+            }
+            let sources = &self.sources;
+            match self
+                .spool
+                .append(&window, |all, out| cursors::write(sources, all, out))
+            {
+                Ok(()) => break,
+                Err(AppendError::Full) => {
+                    self.overflow.begin(self.clock.now().utc_ns());
+                    warn!(
+                        "spool full",
+                        "spool {}: full ({} bytes); the rings are not read until the server at {} acknowledges; check that it runs",
+                        self.config.spool.display(),
+                        self.spool.bytes(),
+                        self.config.server
+                    );
+                }
+                Err(AppendError::Io(e)) => {
+                    self.counters.spool_errors.add(1);
+                    self.overflow.begin(self.clock.now().utc_ns());
+                    warn!(
+                        "spool not written",
+                        "spool {}: {e}; it is tried again; check with: df {0}",
+                        self.config.spool.display()
+                    );
+                }
+            }
+            if sys::stop_asked() || self.once {
+                return false;
+            }
+            sys::wait(pause);
+            pause = (pause * 2).min(SPOOL_RETRY_MAX);
+        }
+        if let Some(since_ns) = self.overflow.since_ns() {
+            // What is told next belongs to the jobs of all that time.
+            self.sampler.reach_back(since_ns);
+            let seconds = self.overflow.end();
+            self.counters.spool_full_seconds.add(seconds);
+            // The log may lie on the disk that was full.
+            log::retry();
+            info!(
+                "spool written again",
+                "spool {}: written again after {seconds} s in which it was full or could not be written; the rings were not read meanwhile, and \
+                 programs may have folded operations",
+                self.config.spool.display()
+            );
+        }
+        if let Err(e) = self.batch.restart(self.spool.next_seq()) {
+            unreachable!("compressing in memory failed: {e}");
+        }
+        for source in &mut self.sources {
+            source.committed();
+        }
+        true
+    }
+
+    /// A last look, then ships for a bounded time.
+    pub fn end(&mut self, shared: &Shared) -> ExitCode {
+        if self.pass(true).is_none() {
+            warn!(
+                "last look",
+                "what the rings still hold is not spooled; the next agent reads it"
+            );
+        }
+        if let Err(e) = self.spool.sync() {
+            warn!(
+                "spool not synced",
+                "spool {}: {e}",
+                self.config.spool.display()
+            );
+        }
+        shared.stop();
+        let all = shared.wait_for_end(if self.once { SHIP_ONCE } else { SHIP_AT_STOP });
+        shared.save();
+        let c = &self.counters;
+        info!(
+            "end",
+            "{} operations seen, {} records, {} acknowledged{}",
+            c.seen.get(),
+            c.records.get(),
+            c.acknowledged.get(),
+            if all {
+                ""
+            } else {
+                "; the rest waits in the spool"
+            }
+        );
+        match all || !self.once {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::from(EXIT_NOT_SHIPPED),
+        }
+    }
+}
