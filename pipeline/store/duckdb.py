@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +28,19 @@ from pipeline.store.duckdb_books import (
     TOTALS,
     count_marks,
     drop_letters,
-    open_books,
     read_marks,
     read_totals,
     write_books,
 )
+from pipeline.store.duckdb_file import DuckDBFile
 from pipeline.store.duckdb_runs import MERGED_COLUMNS, merged_runs, quoted
-from pipeline.store.duckdb_tables import DDL, TABLES, OtherVersion, bring_up, insert, roll_back
+from pipeline.store.duckdb_tables import TABLES, insert, roll_back
 from pipeline.store.duckdb_versions import OF_NODES, Asked, claimed, of_nodes, within
 from pipeline.store.mark import Key, Mark
 from pipeline.store.marks import MARKS_KEPT, Marks
 
 log = logging.getLogger(__name__)
 
-# Bounds of DuckDB: its log before it is folded into the file, its buffers, and its threads: a server may run beside a program under watch.
-WAL_BYTES_MAX = "16MiB"
-MEMORY_MAX = "2GiB"
-THREADS_MAX = 2
 # Jobs whose row count is held in memory.
 VERSIONS_MAX = 100_000
 # Runs that are given out at once. Measured: 200 bytes a run in Arrow, 450 at the peak of working a profile out, so 1.8 GB.
@@ -70,13 +66,10 @@ class DuckDBStore:
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
+        self._file = DuckDBFile(self._path)
         self._append_lock = threading.Lock()  # one batch at a time
-        # Held to change what follows _closed (all but _versions in an append or opening only), and to read it elsewhere; never for long.
+        # Held to change what follows (all but _versions in an append or opening only), and to read it elsewhere; never for long.
         self._facts = threading.Lock()
-        self._gate = threading.Condition()  # owner of _connection and _readers
-        self._connection: duckdb.DuckDBPyConnection | None = None
-        self._readers = 0
-        self._closed = False
         self._marks = Marks([], self._fetch_mark)
         self._missing = 0
         self._totals: dict[str, int] = {}
@@ -85,7 +78,7 @@ class DuckDBStore:
         self._appends = 0  # begun and ended: odd while one is under way
         self._error: str | None = None
         self._last_append_ns: int | None = None
-        self._open()
+        self._file.open(self._load)
 
     # -- writing
 
@@ -109,8 +102,8 @@ class DuckDBStore:
     def _take_in(self, make: Callable[[int], Batch | Bulk]) -> Appended:
         with self._append_lock:
             try:
-                if self._connection is None:
-                    self._open()
+                if not self._file.is_open:
+                    self._file.open(self._load)
                 appended = self._append(make)
             except duckdb.Error as error:
                 self._error = f"cannot append to {self._path}: {error}"
@@ -166,7 +159,7 @@ class DuckDBStore:
         before = {key: self._marks.get(key) for key in batch.marks}
         tables = [(kind.table, batch.table(kind)) for kind in TABLES.values()]
         changed = {name: value for name, value in totals.items() if value != self._totals[name]}
-        with self._cursor() as cursor:
+        with self._file.cursor() as cursor:
             cursor.begin()
             try:
                 for name, table in tables:
@@ -181,21 +174,21 @@ class DuckDBStore:
                 raise
 
     def _fetch_mark(self, key: Key) -> Mark | None:
-        with self._cursor() as cursor:
+        with self._file.cursor() as cursor:
             found = read_marks(cursor, node=key[0], boot=key[1], limit=1)
         return found[0][1] if found else None
 
     def _recover(self, error: duckdb.Error) -> None:
-        """After a failed append: whether it was committed is only known from the file, so the marks are read again."""
+        """After a failed append, of which `_error` tells: whether it was committed is only known from the file, so the marks are read again."""
         if isinstance(error, _FATAL) or "invalidated" in str(error):
-            self._shut()
+            self._file.shut(self._error)
             return  # the next append opens it anew
         try:
-            with self._cursor() as cursor:
+            with self._file.cursor() as cursor:
                 self._load(cursor)
         except duckdb.Error:
             log.exception("store %s: cannot read its marks after a failed append; opening it anew", self._path)
-            self._shut()
+            self._file.shut(self._error)
 
     # -- reading
 
@@ -213,7 +206,7 @@ class DuckDBStore:
         merged = count > MERGE_ABOVE and MERGED_COLUMNS.issuperset(wanted)
         if count > RUNS_MAX and not merged:
             raise TooManyRuns(f"job {job[:200]!r} has {count} runs, and no more than {RUNS_MAX} are read at once")
-        with self._reading() as cursor:
+        with self._file.reading() as cursor:
             rows = merged_runs(wanted, where) if merged else f"SELECT {quoted(wanted)} FROM runs WHERE {where}"
             table = cursor.sql(f"{rows} LIMIT {RUNS_MAX + 1}", params=params).to_arrow_table()
         if table.num_rows > RUNS_MAX:
@@ -250,7 +243,7 @@ class DuckDBStore:
         self, component: str, names: Sequence[str], after: int, grain_ns: int, limit: int
     ) -> tuple[list[tuple[Key, int, str, float]], int]:
         """See `Store.sample_sums_by_time`. Places are those of the rows, which are never removed."""
-        with self._reading() as cursor:
+        with self._file.reading() as cursor:
             return sums_by_time(cursor, component, names, after, grain_ns, limit)
 
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
@@ -264,27 +257,32 @@ class DuckDBStore:
 
     def boots(self, node: str | None = None, since_ns: int = 0) -> list[tuple[Key, Mark]]:
         """See `Store.boots`."""
-        with self._reading() as cursor:
+        with self._file.reading() as cursor:
             return read_marks(cursor, node=node, since_ns=since_ns, limit=BOOTS_MAX)
 
     def boot_count(self, node: str | None = None, since_ns: int = 0) -> int:
         """See `Store.boot_count`."""
-        with self._reading() as cursor:
+        with self._file.reading() as cursor:
             return count_marks(cursor, node=node, since_ns=since_ns)
 
     def letters(self, node: str | None = None, since_ns: int = 0, raw: bool = False) -> list[Letters]:
         """See `Store.letters`."""
-        with self._reading() as cursor:
+        with self._file.reading() as cursor:
             return letters_by_reason(cursor, node, since_ns, raw)
 
     def proof(self, node: str | None = None, since_ns: int = 0) -> Iterator[Progress | Proof]:
         """See `Store.proof`. Ends with StoreError where the store is closed meanwhile. Measured: 4 million rows in 10 s on two busy cores, 2 s of
         processor time, with 0.25 GB in all."""
-        with self._reading() as cursor, closing(proof(cursor, node, since_ns, BOOTS_MAX)) as steps:
+        with self._file.reading() as cursor, closing(proof(cursor, node, since_ns, BOOTS_MAX)) as steps:
             for step in steps:
                 yield step
-                if self._closed:
+                if self._file.closed:
                     raise StoreError(f"{self._path} is closed")
+
+    def nodes(self, job: str, uid: int) -> list[str]:
+        """See `Store.nodes`."""
+        rows = self._fetch("SELECT DISTINCT node FROM runs WHERE job = $job AND uid = $uid ORDER BY node", {"job": job, "uid": uid})
+        return [node for (node,) in rows]
 
     def version(self, job: str, window: Window | None = None) -> int:
         """See `Store.version`."""
@@ -296,7 +294,7 @@ class DuckDBStore:
         claims = self._claimed({job for job, _ in asked})
         found = [0] * len(asked)
         if any(windows):
-            with self._reading() as cursor:
+            with self._file.reading() as cursor:
                 found = of_nodes(cursor, windows)
         return [claims[job] + count for (job, _), count in zip(asked, found, strict=True)]
 
@@ -306,7 +304,7 @@ class DuckDBStore:
             known = frozenset(self._nodes_with_runs)
         if not known:
             return [{} for _ in asked]
-        with self._reading() as cursor:
+        with self._file.reading() as cursor:
             return within(cursor, asked, known)
 
     def _claimed(self, jobs: set[str]) -> dict[str, int]:
@@ -316,7 +314,7 @@ class DuckDBStore:
         unknown = jobs - counts.keys()
         if not unknown:
             return counts
-        with self._reading() as cursor:
+        with self._file.reading() as cursor:
             counts |= claimed(cursor, unknown)
         with self._facts:
             # While an append was under way the counts may or may not have its rows, which are then added to what is kept here.
@@ -329,7 +327,7 @@ class DuckDBStore:
     def status(self) -> dict[str, Any]:
         """See `Store.status`; answers from memory, also while the file is in trouble. The latest appended come first in `high_water`.
         Besides: `path`, and `bytes` and `wal_bytes`, the sizes of the file and its log."""
-        if self._closed:
+        if self._file.closed:
             raise StoreError(f"{self._path} is closed")
         with self._facts:
             marks, missing, totals = self._marks.newest(HIGH_WATER_SHOWN_MAX), self._missing, self._totals
@@ -359,61 +357,8 @@ class DuckDBStore:
         }
 
     def _fetch(self, query: str, params: dict[str, Any] | None = None) -> list[tuple]:
-        with self._reading() as cursor:
+        with self._file.reading() as cursor:
             return cursor.execute(query, params or {}).fetchall()
-
-    @contextmanager
-    def _reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        try:
-            with self._cursor() as cursor:
-                yield cursor
-        except duckdb.Error as error:
-            raise StoreError(f"cannot read {self._path}: {error}") from error
-
-    # -- opening and closing
-
-    @contextmanager
-    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection of the caller's own. While one is out the database stays open."""
-        with self._gate:
-            if self._connection is None:
-                raise StoreError(f"{self._path} is closed" if self._closed else f"{self._path} is being opened anew: {self._error}")
-            cursor = self._connection.cursor()
-            self._readers += 1
-        try:
-            yield cursor
-        finally:
-            cursor.close()
-            with self._gate:
-                self._readers -= 1
-                self._gate.notify_all()
-
-    def _open(self) -> None:
-        if self._closed:
-            raise StoreError(f"{self._path} is closed")
-        try:
-            config = {"checkpoint_threshold": WAL_BYTES_MAX, "memory_limit": MEMORY_MAX, "threads": THREADS_MAX}
-            connection = duckdb.connect(str(self._path), config=config)
-        except duckdb.Error as error:
-            hint = " Another process owns it: ask that server's API instead." if "lock" in str(error) else ""
-            raise StoreError(f"cannot open {self._path}: {error}{hint}") from error
-        try:
-            for statement in DDL:
-                connection.execute(statement)
-            for kind in TABLES.values():
-                bring_up(connection, kind)
-            open_books(connection)
-            self._load(connection)
-        except duckdb.Error as error:
-            connection.close()
-            raise StoreError(f"cannot open {self._path}: {error}") from error
-        except OtherVersion as error:
-            connection.close()
-            raise StoreError(
-                f"{self._path} is of another version of Bellrock ({error}); move the file away and start again"
-            ) from error
-        with self._gate:
-            self._connection = connection
 
     def _load(self, connection: duckdb.DuckDBPyConnection) -> None:
         marks = read_marks(connection, limit=MARKS_KEPT + 1)
@@ -427,22 +372,10 @@ class DuckDBStore:
             self._versions = {}
             self._nodes_with_runs = {node for (node,) in nodes}
 
-    def _shut(self) -> None:
-        with self._gate:
-            connection, self._connection = self._connection, None
-            # DuckDB gives the same broken instance to a new connection as long as an old one is open.
-            self._gate.wait_for(lambda: self._readers == 0)
-        if connection is not None:
-            connection.close()
-
     def close(self) -> None:
         """See `Store.close`. Waits for the append and the reads under way."""
         with self._append_lock:
-            self._closed = True
-            try:
-                self._shut()
-            except duckdb.Error as error:
-                raise StoreError(f"cannot close {self._path}: {error}; what was appended is safe in its log") from error
+            self._file.close()
 
 
 def _utc(ns: int) -> str:

@@ -276,13 +276,13 @@ def test_a_proof_reads_each_row_once_and_ends_when_it_is_not_wanted_or_the_store
     left = store.proof()
     next(left)
     left.close()
-    assert store._readers == 0, "closed it holds nothing"
+    assert store._file._readers == 0, "closed it holds nothing"
     counting = store.proof()
     next(counting)
     closing = threading.Thread(target=store.close)
     closing.start()
     wait_until = time.monotonic() + 60
-    while not store._closed and time.monotonic() < wait_until:
+    while not store._file.closed and time.monotonic() < wait_until:
         time.sleep(0.01)
     with pytest.raises(StoreError, match="is closed"):
         list(counting)

@@ -56,7 +56,7 @@ def test_a_long_page_takes_no_more_questions_than_a_short_one(store, monkeypatch
     rng = random.Random(4)
     store.append([(claims if number % 2 else of_node)(rng, 1) | {"boot": f"{number:016x}"} for number in range(1, 101)])
     questions = 0
-    cursor = store._cursor
+    cursor = store._file.cursor
 
     @contextmanager
     def counting():
@@ -65,7 +65,7 @@ def test_a_long_page_takes_no_more_questions_than_a_short_one(store, monkeypatch
         with cursor() as given:
             yield given
 
-    monkeypatch.setattr(store, "_cursor", counting)
+    monkeypatch.setattr(store._file, "cursor", counting)
     taken = []
     for jobs in (1, 200):
         questions = 0
