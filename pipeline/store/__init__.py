@@ -154,6 +154,10 @@ class Store(Protocol):
         it tells how far it is, at once and after each part, and what it found at last. To close the iterator ends it."""
         ...
 
+    def nodes(self, job: str, uid: int) -> list[str]:
+        """The nodes from which runs of processes of user `uid` claim `job`, by name."""
+        ...
+
     def version(self, job: str, window: Window | None = None) -> int:
         """A number that grows whenever the runs that `runs` would give become more. Ask for it before the runs that it is to stand for."""
         ...

@@ -33,6 +33,12 @@ def test_runs_come_back_as_they_were_sent(store):
         assert {"kind": "run"} | row == event | ids
 
 
+def test_nodes_are_those_from_which_the_users_processes_claim_the_job(store):
+    store.append([run_event(1, node="cn2"), run_event(2, node="cn1"), run_event(3, node="cn2"), run_event(4, node="cn3", uid=7), run_event(5, node="cn4", job="x")])
+    uid = run_event(1)["uid"]
+    assert (store.nodes("local-1", uid), store.nodes("local-1", 7), store.nodes("none", uid)) == (["cn1", "cn2"], ["cn3"], [])
+
+
 def test_columns_can_be_chosen(store):
     store.append([run_event(1)])
     assert store.runs("local-1", ["end", "bytes"]).to_pylist() == [{"end": run_event(1)["end"], "bytes": 4096}]

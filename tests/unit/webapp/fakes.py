@@ -83,6 +83,9 @@ class FakeStore:
         finally:
             self.proofs_ended += 1
 
+    def nodes(self, job, uid):
+        return sorted({row["node"] for row in self.rows.get(job, []) if row["uid"] == uid})
+
     def version(self, job, window=None):
         return self.versions([(job, window)])[0]
 

@@ -438,6 +438,13 @@ def test_a_full_spool_is_told_of_a_job_and_is_no_loss(site):
     assert site.get("/api/v1/status")["losses"] == [loss(spool_full_s=12, lost_names=2, lost_log_bytes=9)]
 
 
+def test_losses_are_also_those_of_nodes_that_the_job_was_not_launched_from(site):
+    site.finished_job()
+    site.store.add("7", row(node="n2"), row(node="n3", uid=1001))
+    site.store.sample_rows = [sample(node, T0, T0 + S, lost=1) for node in ("n1", "n2", "n3")]
+    assert site.get("/api/v1/jobs/7")["losses"] == [loss("n1", lost=1), loss("n2", lost=1)], "another user's claim adds no node"
+
+
 def test_status_tells_of_losses_for_a_day(site):
     now_ns = time.time_ns()
     site.store.high_water = [mark(), mark("n2")]
