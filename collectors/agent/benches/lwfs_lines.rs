@@ -79,10 +79,10 @@ fn log(with_replies: bool) -> Vec<u8> {
 fn merge(log: &[u8]) -> (u64, u64) {
     let clock = LocalTime::new(zone("Asia/Shanghai").expect("a zone"), 0);
     let mut trace = Trace::new(clock, WINDOW_NS, TABLE_BYTES);
-    let mut lines = Lines::new();
+    let mut lines = Lines::default();
     let (mut count, mut records, mut at) = (0, 0, 0);
     loop {
-        match lines.next() {
+        match lines.next_line() {
             Next::Line(at, text) => {
                 count += 1;
                 trace.line(at, text);

@@ -8,7 +8,7 @@ impl Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -17,6 +17,6 @@ impl Random {
 
     /// Below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 11) % bound
+        (self.number() >> 11) % bound
     }
 }

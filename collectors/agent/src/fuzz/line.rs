@@ -191,7 +191,7 @@ impl Target for LineFuzz {
             input.splice(at..end, token.bytes());
         }
         for head in input.iter_mut().take(HEAD) {
-            *head = random.next() as u8;
+            *head = random.number() as u8;
         }
     }
 

@@ -17,7 +17,7 @@ pub fn edge(random: &mut Random, held: u64) -> u64 {
         4 => held.wrapping_add(random.below(17)).wrapping_sub(8),
         5 => held ^ 1 << random.below(64),
         6 => held.wrapping_neg(),
-        _ => random.next(),
+        _ => random.number(),
     }
 }
 
@@ -63,7 +63,7 @@ fn change(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
     let at = random.below(length.max(1) as u64) as usize;
     match random.below(12) {
         0 | 1 if length > 0 => input[at] ^= 1 << random.below(8),
-        2 if length > 0 => input[at] = random.next() as u8,
+        2 if length > 0 => input[at] = random.number() as u8,
         3..=5 => {
             let width = 1 << random.below(4);
             renumber(random, input, at, width);
@@ -85,7 +85,9 @@ fn change(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
             input.splice(at.min(end)..end, part.iter().copied());
         }
         10 => {
-            let noise: Vec<u8> = (0..random.below(16)).map(|_| random.next() as u8).collect();
+            let noise: Vec<u8> = (0..random.below(16))
+                .map(|_| random.number() as u8)
+                .collect();
             input.splice(at..at, noise);
         }
         // A cut, rarely: it leaves little to look at.

@@ -282,7 +282,7 @@ impl Target for RingFuzz {
             return input.clone_from(&self.seeds[random.below(4) as usize]);
         }
         for flag in &mut input[..FLAGS] {
-            *flag = random.next() as u8;
+            *flag = random.number() as u8;
         }
         if random.below(16) > 0 {
             input[0] &= !CUT;
@@ -292,7 +292,7 @@ impl Target for RingFuzz {
             let at = start + random.below(length as u64) as usize;
             match random.below(8) {
                 0 => input[at] ^= 1 << random.below(8),
-                1 => input[at] = random.next() as u8,
+                1 => input[at] = random.number() as u8,
                 2 => input[start..start + length].copy_from_slice(&other[start..start + length]),
                 3 => {
                     let (from, _) = place(random);

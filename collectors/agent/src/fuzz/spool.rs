@@ -215,7 +215,7 @@ impl Target for SpoolFuzz {
             }
         }
         parsed.segments.iter_mut().for_each(|s| s.truncate(0xffff));
-        parsed.flags = random.next() as u8;
+        parsed.flags = random.number() as u8;
         *input = parsed.bytes();
     }
 

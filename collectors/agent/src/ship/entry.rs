@@ -63,7 +63,7 @@ impl Header {
     /// The header that begins an entry, and its checksum. `None`: there is none, or it cannot be one.
     fn parse(b: &[u8; HEADER_BYTES]) -> Option<(Header, u32)> {
         let u32_at = |at: usize| u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
-        let u64_at = |at: usize| u32_at(at) as u64 | (u32_at(at + 4) as u64) << 32;
+        let u64_at = |at: usize| u32_at(at) as u64 | ((u32_at(at + 4) as u64) << 32);
         let header = Header {
             kind: u32_at(4),
             number: u64_at(8),

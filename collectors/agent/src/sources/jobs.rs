@@ -38,7 +38,7 @@ const LIVENESS_EVERY: Duration = Duration::from_millis(500);
 
 /// What is in the batch.
 enum Shipped {
-    Start(JobEvent),
+    Start(Box<JobEvent>),
     /// Of this launch.
     End(String),
     /// An end that the launcher did not tell; the file is the kept `start`.
@@ -158,7 +158,7 @@ impl Jobs {
                     }
                     self.counters.records.add(1);
                     let shipped = match event.event {
-                        What::Start => Shipped::Start(event),
+                        What::Start => Shipped::Start(Box::new(event)),
                         What::End => Shipped::End(event.launch),
                     };
                     self.shipped.push((uid, name, shipped));
@@ -247,7 +247,7 @@ impl Source for Jobs {
             match what {
                 Shipped::Start(start) => {
                     let has_ended = ended.contains(&(uid, start.launch.clone()));
-                    self.settle_start(uid, &name, start, has_ended);
+                    self.settle_start(uid, &name, *start, has_ended);
                 }
                 // The end's own file goes last: what a kill leaves behind is then ended by it once more.
                 Shipped::End(launch) => {

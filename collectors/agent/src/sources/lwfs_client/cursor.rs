@@ -35,7 +35,7 @@ pub fn write(out: &mut Vec<u8>, log: &[u8], place: &Place, trace: &Trace, all: b
     }
     u64(out, trace.resume_s() as u64);
     out.extend_from_slice(&print_bytes.to_le_bytes());
-    out.push(COUNTED | skipping as u8 * SKIPPING);
+    out.push(COUNTED | (skipping as u8 * SKIPPING));
     u64(out, trace.counted_to);
     section(out, trace.handles.spoolable(all), |out, (handle, file)| {
         u64(out, *handle);

@@ -87,7 +87,10 @@ pub fn parse(line: &[u8]) -> Option<Line<'_>> {
         return None;
     }
     let (place, id, rest) = match rest.first()? {
-        b'[' => prefix(rest)?,
+        b'[' => {
+            let (place, id, rest) = prefix(rest)?;
+            (Some(place), id, rest)
+        }
         _ => (None, 0, rest),
     };
     let what = match rest {
@@ -100,7 +103,7 @@ pub fn parse(line: &[u8]) -> Option<Line<'_>> {
 
 /// `[place] component: id: ` → place, id, and what follows.
 #[inline]
-fn prefix(rest: &[u8]) -> Option<(Option<&[u8]>, u64, &[u8])> {
+fn prefix(rest: &[u8]) -> Option<(&[u8], u64, &[u8])> {
     let end = memchr::memchr(b']', &rest[..rest.len().min(PLACE_BYTES_MAX)])?;
     let place = rest.get(1..end)?;
     let rest = rest.get(end..)?.strip_prefix(b"] ")?;
@@ -116,10 +119,10 @@ fn prefix(rest: &[u8]) -> Option<(Option<&[u8]>, u64, &[u8])> {
         }
     };
     if !rest.first()?.is_ascii_digit() {
-        return Some((Some(place), 0, rest));
+        return Some((place, 0, rest));
     }
     let (id, rest) = decimal(rest)?;
-    Some((Some(place), id, rest.strip_prefix(b": ")?))
+    Some((place, id, rest.strip_prefix(b": ")?))
 }
 
 /// What follows READ or WRITE.

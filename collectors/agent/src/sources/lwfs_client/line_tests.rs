@@ -274,7 +274,7 @@ fn numbers_are_what_the_standard_library_says() {
         let mut text: Vec<u8> = (0..length).map(|_| b'0' + random.below(10) as u8).collect();
         if random.below(3) > 0 {
             text.push([b')', b'/', b':', 0, 0x80, 0xff, b' ', 0xb5][random.below(8) as usize]);
-            (0..random.below(12)).for_each(|_| text.push(random.next() as u8));
+            (0..random.below(12)).for_each(|_| text.push(random.number() as u8));
         }
         let end = text
             .iter()

@@ -17,6 +17,7 @@ pub enum Next<'a> {
 }
 
 /// Owned by the log's reader. Bounded by CHUNK_BYTES; what is in it when the agent is killed is read again.
+#[derive(Default)]
 pub struct Lines {
     bytes: Box<[u8]>,
     /// What is in `bytes` and was not given out: from, to.
@@ -29,16 +30,6 @@ pub struct Lines {
 }
 
 impl Lines {
-    pub fn new() -> Lines {
-        Lines {
-            bytes: Box::new([]),
-            from: 0,
-            to: 0,
-            base: 0,
-            skipping: false,
-        }
-    }
-
     /// Begins anew at a place of a log.
     pub fn reset(&mut self, at: u64, skipping: bool) {
         (self.from, self.to, self.base, self.skipping) = (0, 0, at, skipping);
@@ -85,7 +76,7 @@ impl Lines {
     }
 
     #[inline]
-    pub fn next(&mut self) -> Next<'_> {
+    pub fn next_line(&mut self) -> Next<'_> {
         loop {
             let rest = &self.bytes[self.from..self.to];
             let Some(length) = memchr::memchr(b'\n', rest) else {
@@ -122,11 +113,11 @@ mod tests {
 
     /// Lines as they come out when the log is read in pieces, and how many were too long.
     fn read(log: &[u8], mut piece: impl FnMut(usize) -> usize) -> (Vec<(u64, Vec<u8>)>, u32) {
-        let mut lines = Lines::new();
+        let mut lines = Lines::default();
         let (mut out, mut long, mut at) = (Vec::new(), 0, 0);
         loop {
             loop {
-                match lines.next() {
+                match lines.next_line() {
                     Next::Line(at, line) => out.push((at, line.to_vec())),
                     Next::TooLong(at) => {
                         assert!(at == 0 || log[at as usize - 1] == b'\n');

@@ -63,7 +63,7 @@ impl Log {
     pub fn new(path: PathBuf, settings: &Settings) -> Log {
         Log {
             tail: Tail::new(path, settings.owner),
-            lines: Lines::new(),
+            lines: Lines::default(),
             trace: settings.trace(),
             window: settings.window,
             heard: Instant::now(),
@@ -204,7 +204,7 @@ impl Log {
                 self.trace.counted(self.lines.position().0);
                 return false;
             }
-            match self.lines.next() {
+            match self.lines.next_line() {
                 Next::Line(at, text) => self.trace.line(at, text),
                 Next::TooLong(at) => self.trace.tally_at(at).bad_lines += 1,
                 Next::Nothing => break,

@@ -60,7 +60,7 @@ pub fn hex(text: &[u8]) -> Option<(u64, &[u8])> {
         if at == 16 {
             return None;
         }
-        value = value << 4 | digit as u64;
+        value = (value << 4) | digit as u64;
         at += 1;
     }
     (at > 0).then(|| (value, &text[at..]))

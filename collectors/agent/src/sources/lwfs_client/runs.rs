@@ -151,7 +151,7 @@ impl OpenRuns {
     pub fn advance(&mut self, now_ns: u64) {
         self.since_look += 1;
         self.now_ns = now_ns;
-        if now_ns != self.looked_ns && self.since_look >= self.table.len() {
+        if now_ns != self.looked_ns && self.since_look >= self.table.count() {
             self.close_over();
         }
     }

@@ -54,13 +54,13 @@ impl<K: Hash + Eq + Copy, V: Weigh> Table<K, V> {
         }
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.index.len()
     }
 
     /// Whether it holds more than it may.
     pub fn is_over(&self) -> bool {
-        self.bytes > self.bytes_max && self.len() > 1
+        self.bytes > self.bytes_max && self.count() > 1
     }
 
     /// An entry to look at.

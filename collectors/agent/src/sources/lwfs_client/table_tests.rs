@@ -64,7 +64,7 @@ fn it_is_a_map_in_the_order_of_use() {
             assert_eq!(entries(&table), entries(&spooled));
             assert_eq!(table.bytes, spooled.bytes);
         }
-        assert_eq!(table.len(), naive.len());
+        assert_eq!(table.count(), naive.len());
     }
     let mut order = Vec::new();
     while let Some(entry) = table.pop_oldest() {

@@ -64,7 +64,7 @@ fn random_bytes_over_a_ring_harm_nobody() {
                 0 => 0,
                 1 => u64::MAX,
                 2 => 1 << random.below(64),
-                _ => random.next(),
+                _ => random.number(),
             };
             let length = 1 + random.below(8) as usize;
             disk.write_all_at(&value.to_ne_bytes()[..length], at)

@@ -185,7 +185,7 @@ mod tests {
         for _ in 0..20_000 {
             let mut damaged = bytes.clone();
             let at = random.below(damaged.len() as u64) as usize;
-            damaged[at] = random.next() as u8;
+            damaged[at] = random.number() as u8;
             let mut rest = Reader(&damaged);
             while Cursor::read(&mut rest).is_some() {}
         }
