@@ -2,7 +2,7 @@
 //!
 //! Input: how many windows are open, how their bytes are cut into pieces, the windows' events (u16 each), then the stream.
 
-use super::{stage, Stage, Target};
+use super::{reached, stage, Stage, Target};
 use crate::ship::acks::{Acks, Open, Windows};
 use crate::ship::reader::Position;
 use std::collections::VecDeque;
@@ -139,6 +139,6 @@ impl Target for Frame {
         }
         let (done, refused) = expected;
         let (some, all) = (!done.is_empty(), count > 0 && done.len() == count);
-        some as u32 | (all as u32) << 1 | (refused as u32) << 2 | (!refused as u32) << 3
+        reached([some, all, refused, !refused])
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Input: how the log is cut into pieces and which zone its times are in (one byte each), then the log.
 
-use super::{mutator, stage, Random, Stage, Target};
+use super::{mutator, reached, stage, Random, Stage, Target};
 use crate::sources::lwfs_client::line::{parse, Line, What};
 use crate::sources::lwfs_client::lines::{Lines, Next, LINE_BYTES_MAX};
 use crate::sources::lwfs_client::local_time::{zone, LocalTime};
@@ -70,7 +70,7 @@ impl LineFuzz {
     pub fn new() -> LineFuzz {
         LineFuzz {
             zones: ["UTC", "Europe/Berlin"].map(|name| zone(name).unwrap()),
-            lines: Lines::new(),
+            lines: Lines::default(),
         }
     }
 
@@ -79,7 +79,7 @@ impl LineFuzz {
         let (mut found, mut at) = (Vec::new(), 0);
         self.lines.reset(0, false);
         loop {
-            match self.lines.next() {
+            match self.lines.next_line() {
                 Next::Line(at, line) => found.push((at, line.to_vec())),
                 Next::TooLong(_) => {}
                 Next::Nothing if at == log.len() => return found,
@@ -255,10 +255,8 @@ impl Target for LineFuzz {
         assert!(trace.oldest_waiting().is_none());
 
         let bad = understood < lines.len();
-        (understood > 0) as u32
-            | (bad as u32) << 1
-            | (runs.iter().any(|(_, o)| o.run.count > 1) as u32) << 2
-            | (runs.iter().any(|(_, o)| o.file.is_some()) as u32) << 3
-            | ((longest < log.len()) as u32) << 4
+        let merged = runs.iter().any(|(_, o)| o.run.count > 1);
+        let named = runs.iter().any(|(_, o)| o.file.is_some());
+        reached([understood > 0, bad, merged, named, longest < log.len()])
     }
 }

@@ -43,6 +43,14 @@ pub trait Target {
     fn check(&mut self, input: &[u8]) -> u32;
 }
 
+/// The answer of [`Target::check`], given whether each stage was reached, in their order.
+fn reached<const N: usize>(stages: [bool; N]) -> u32 {
+    stages
+        .iter()
+        .rev()
+        .fold(0, |bits, &stage| (bits << 1) | stage as u32)
+}
+
 /// The target of this name.
 pub fn target(name: &str) -> Option<Box<dyn Target>> {
     Some(match name {

@@ -15,7 +15,7 @@ pub fn edge(random: &mut Random, held: u64) -> u64 {
         2 => 1 << random.below(64),
         3 => (1 << random.below(64)) - 1,
         4 => held.wrapping_add(random.below(17)).wrapping_sub(8),
-        5 => held ^ 1 << random.below(64),
+        5 => held ^ (1 << random.below(64)),
         6 => held.wrapping_neg(),
         _ => random.number(),
     }

@@ -3,7 +3,7 @@
 //! Input: flags (two bytes), then what a ring file has at three places: its header, the first names, the first segment with the first closed
 //! runs. Lengths never change, so a field stays at its place.
 
-use super::{mutator, stage, Stage, Target};
+use super::{mutator, reached, stage, Stage, Target};
 use crate::counters::Counters;
 use crate::fuzz::schema::Schema;
 use crate::ship::batch::{open_window, Batch};
@@ -358,12 +358,14 @@ impl Target for RingFuzz {
             assert_eq!(ring.finished, ring.life == Life::Ended);
         }
         let (seen, end) = read.unwrap_or((0, Flow::Done));
-        (read.is_some() as u32)
-            | ((seen > 0) as u32) << 1
-            | ((counters.bad_runs.get() > 0) as u32) << 2
-            | ((before && seen > 0) as u32) << 3
-            | (ring.finished as u32) << 4
-            | ((end == Flow::Later) as u32) << 5
+        reached([
+            read.is_some(),
+            seen > 0,
+            counters.bad_runs.get() > 0,
+            before && seen > 0,
+            ring.finished,
+            end == Flow::Later,
+        ])
     }
 }
 

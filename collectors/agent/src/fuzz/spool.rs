@@ -3,7 +3,7 @@
 use super::spool_found::{as_sent, sent, started, Found, InMemory, Restored};
 use super::spool_input::{Input, SEGMENTS};
 use super::spool_reference::{mend, Held};
-use super::{mutator, stage, Stage, Target};
+use super::{mutator, reached, stage, Stage, Target};
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::event;
@@ -255,11 +255,8 @@ impl Target for SpoolFuzz {
         if to_sources {
             self.to_sources(&found.restored);
         }
-        kept as u32
-            | (cut as u32) << 1
-            | (!found.windows.is_empty() as u32) << 2
-            | (to_sources as u32) << 4
-            | (on_disk as u32) << 5
+        let windows = !found.windows.is_empty();
+        reached([kept, cut, windows, false, to_sources, on_disk])
     }
 }
 
@@ -328,6 +325,6 @@ impl SpoolFuzz {
             let intact = windows.iter().any(|e| as_sent(e) == *window);
             assert!(intact, "window {} stands in no intact entry", window.0);
         }
-        (!windows.is_empty() as u32) | 1 << 3 | (!found.is_empty() as u32) << 2
+        reached([!windows.is_empty(), false, !found.is_empty(), true])
     }
 }
