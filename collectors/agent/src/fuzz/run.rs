@@ -97,7 +97,7 @@ fn run(
         report.case.store(case, Ordering::Relaxed);
         let bits = target.check(&input(target, &seeds, seed, case));
         for (stage, count) in reached.iter_mut().enumerate() {
-            *count += (bits >> stage & 1) as u64;
+            *count += ((bits >> stage) & 1) as u64;
         }
     }
     drop(told);

@@ -85,9 +85,9 @@ fn runs_closed_without_a_line_are_not_open_in_the_spool() {
 #[test]
 fn open_runs_that_a_smaller_spool_has_no_room_for_are_shipped() {
     let mut site = Site::new("smaller");
-    let mut log: String = (0..300)
-        .map(|i| format!("[2018-09-10 14:00:00] T WRITE ({i:#x}, size=10, offset=0)\n"))
-        .collect();
+    let lines =
+        (0..300).map(|i| format!("[2018-09-10 14:00:00] T WRITE ({i:#x}, size=10, offset=0)\n"));
+    let mut log = lines.collect::<Vec<_>>().concat();
     // They wait no longer, and are open.
     log += "[2018-09-10 14:00:11] T STAT /a\n";
     site.append(&log);
