@@ -19,7 +19,7 @@ const FIRST_HANDLE: u64 = 0x1_200b_d3f0;
 const LINES_PER_S: u64 = 20_000;
 /// Of each 100 lines so many are garbage.
 const GARBAGE: u64 = 10;
-const TURNS: usize = 15;
+const TURNS: usize = 60;
 const WINDOW_NS: u64 = 10_000_000_000;
 const TABLE_BYTES: usize = 1 << 20;
 
