@@ -2,12 +2,14 @@
 #define _GNU_SOURCE
 #include "../../../collectors/preload/unseen.c"
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 
 /* What the library's other parts would be. */
 bool started;
 __thread volatile uint32_t bellrock_borrowed;
-void *real_symbol(const char *name) { return dlsym(RTLD_NEXT, name); }
+void *real_symbol(struct real *real) { return real->call = dlsym(RTLD_NEXT, real->name); }
+void bellrock_set_errno(int error) { errno = error; }
 char *scratch_take(void) { return NULL; }
 void scratch_give(char *scratch) { (void)scratch; }
 struct file file_unwatched(const char *path) { return (struct file){0, path, 0}; }
