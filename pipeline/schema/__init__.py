@@ -174,7 +174,7 @@ def markdown() -> str:
         "Generated from `pipeline/schema/*.toml` by `python -m pipeline.schema > docs/records.md`; do not edit.",
         "",
         "Type is the type in JSON on the wire. `hex64` is a string of 1 to 16 hex digits; the store holds it as an unsigned 64-bit number.",
-        f"`numbers` is an object of finite numbers, `histogram` a list of {HISTOGRAM_BINS} counts. A field with `null` may be absent. Unknown keys are ignored.",
+        f"`numbers` is an object of numbers of at most 2^53 either way, `histogram` a list of {HISTOGRAM_BINS} counts. A field with `null` may be absent. Unknown keys are ignored.",
     ]
     for kind in KINDS.values():
         where = f"Table `{kind.table}`." if kind.table else "No table."

@@ -4,7 +4,6 @@ The function is compiled from source text, as `dataclasses` does it: a loop over
 of every node passes here. The text holds nothing but what the schema's own TOML files say.
 """
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -16,6 +15,8 @@ _HEX64 = re.compile(r"[0-9a-fA-F]{1,16}")
 HEX_CACHE_ENTRIES = 1 << 16
 # Bins of a `histogram`.
 HISTOGRAM_BINS = 8
+# Bound of a number either way: what doubles hold exactly, and of which no sum becomes infinite.
+NUMBER_MAX = 1 << 53
 # Of a text in an error message, so much is shown.
 SHOWN_CHARACTERS_MAX = 80
 
@@ -54,13 +55,9 @@ def _numbers(values: dict) -> list[tuple[str, float]]:
     for name, value in values.items():
         if type(name) is not str or not _is_utf8(name) or (type(value) is not int and type(value) is not float):
             raise RecordError(f"{describe(name)}: expected a number, got {describe(value)}")
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            raise RecordError(f"{describe(name)}: expected a finite number")
-        out.append((name, number))
+        if not -NUMBER_MAX <= value <= NUMBER_MAX:
+            raise RecordError(f"{describe(name)}: expected a number of at most {NUMBER_MAX}, got {describe(value)}")
+        out.append((name, float(value)))
     return out
 
 

@@ -14,6 +14,7 @@ LOSSES = {
 # What costs detail and no sum.
 OVERFLOWS = ("folded", "spool_full_seconds")
 TOLD = (*LOSSES, *OVERFLOWS)
+WHOLE_MAX = 1 << 53
 # Of the losses, what programs did and no record tells. What a damaged spool loses (`lost_records`) is missing from the sequence, too.
 _UNTOLD = ("lost", "lost_runs")
 
@@ -24,5 +25,5 @@ def lost(told: Mapping[str, float]) -> int:
 
 
 def whole(value: float) -> int:
-    """A whole number that is not 0 where `value` is not: a small loss is one."""
-    return math.ceil(value)
+    """A whole number that is not 0 where `value` is not: a small loss is one. Sums beyond what every reader of JSON can hold are told as that much."""
+    return math.ceil(max(-WHOLE_MAX, min(value, WHOLE_MAX)))

@@ -24,3 +24,8 @@ def test_what_is_missing_from_the_numbers_does_not_count_again():
 @pytest.mark.parametrize(("value", "shown"), [(0, 0), (0.0, 0), (0.01, 1), (0.4, 1), (3.0, 3), (3.2, 4), (2.0**53, 2**53)])
 def test_a_small_loss_is_never_shown_as_none(value, shown):
     assert whole(value) == shown and type(whole(value)) is int
+
+
+@pytest.mark.parametrize(("value", "shown"), [(1e20, 1 << 53), (float("inf"), 1 << 53), (-1e300, -(1 << 53))])
+def test_what_no_reader_of_json_could_hold_is_told_as_much_as_it_can(value, shown):
+    assert whole(value) == shown
