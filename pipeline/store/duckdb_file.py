@@ -31,6 +31,11 @@ class DuckDBFile:
         self._readers = 0
         self._why = ""  # it was shut
 
+    def check_open(self) -> None:
+        """Raises StoreError where it is closed, or is being opened anew, which waits for all that read it."""
+        if self._connection is None:
+            raise self._is_closed() if self.closed else StoreError(f"{self.path} is being opened anew: {self._why}")
+
     @property
     def is_open(self) -> bool:
         """Whether it can be read and written now."""
@@ -67,8 +72,8 @@ class DuckDBFile:
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection of the caller's own. While one is out the database stays open. Raises StoreError where it is not."""
         with self._gate:
-            if self._connection is None:
-                raise self._is_closed() if self.closed else StoreError(f"{self.path} is being opened anew: {self._why}")
+            self.check_open()
+            assert self._connection is not None
             cursor = self._connection.cursor()
             self._readers += 1
         try:

@@ -129,11 +129,16 @@ class Analyses:
                 return stored[1]
         return self.get(job).profile
 
+    def nodes(self, job: Job) -> list[str]:
+        """The nodes that the job ran on, as its records show: of the analysis that is kept, if there is one, since the store has to look for them."""
+        kept = self._find(job.key)
+        return kept.runs.nodes if kept is not None else self._store.nodes(job.job_id, job.uid)
+
     def headlines(self, jobs: list[tuple[Job, tuple[int, dict] | None]]) -> list[dict]:
         """Each job's headline figures, given what is stored of it (version, headline); None for each figure where time, or the number of its
         runs, did not allow it."""
-        versions = self._store.versions([(job.job_id, _window(job)) for job, _ in jobs])
         until_s = self._clock() + LIST_BUDGET_S
+        versions = self._store.versions([(job.job_id, _window(job)) for job, _ in jobs])
         # Those of which nothing is known first: the others have figures, if of earlier records.
         order = sorted(range(len(jobs)), key=lambda place: jobs[place][1] is not None)
         found = {place: self._headline(*jobs[place], versions[place], until_s) for place in order}

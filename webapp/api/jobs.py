@@ -9,7 +9,7 @@ from jobdb.profile import LISTED
 from jobdb.repository import LIMIT_MAX, SORTS, STATES, BadCursor
 
 from . import params
-from .context import agents, analyses, context, find_job, jobdb
+from .context import agents, analyses, find_job, jobdb
 from .errors import bad_parameter
 
 blueprint = Blueprint("jobs", __name__)
@@ -63,6 +63,6 @@ def one_job(job_id: str):
     shown = job_json(job, time.time_ns())
     profile = analyses().profile(job) | {"job_id": job.key, "program": job.program, "runtime_s": shown["runtime_s"]}
     # A job is launched from some nodes and runs on more.
-    nodes = sorted({*job.node_names, *context().store.nodes(job.job_id, job.uid)})
+    nodes = sorted({*job.node_names, *analyses().nodes(job)})
     losses = agents().losses(nodes, job.start_ns, job.end_ns)
     return jsonify({"job": shown, "profile": profile, "losses": losses})
