@@ -124,8 +124,10 @@ def _portions(plan: Plan, with_tables: bool, sinks: Sequence[RunSink]) -> Iterat
         made.append(job)
         rows += len(runs)
         if rows >= PORTION_RECORDS:
-            yield made, _together(tables)
-            made, tables, rows = [], [], 0
+            together = _together(tables)
+            tables.clear()  # while a portion is written, it and the one that is made are enough to hold
+            yield made, together
+            made, rows, together = [], 0, None
     if made:
         yield made, _together(tables)
 
