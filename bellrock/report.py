@@ -114,7 +114,7 @@ def losses(answer: dict[str, Any]) -> list[str]:
 def overflows(answer: dict[str, Any]) -> list[str]:
     """A line for each node whose agent could not pass on what it read while the job ran."""
     return [
-        f"the agent's spool on {text.plain(row['node'])} was full for {text.duration(row['spool_full_s'])} meanwhile, and {of(row['folded'], 'operation')} "
+        f"the agent's spool on {text.plain(row['node'])} was full, or could not be written, for {text.duration(row['spool_full_s'])} meanwhile, and {of(row['folded'], 'operation')} "
         "of programs there were folded: counts and bytes are exact, single times and offsets are not"
         for row in answer["losses"]
         if row["spool_full_s"]

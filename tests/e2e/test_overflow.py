@@ -84,7 +84,7 @@ def test_sums_are_exact_and_the_overflow_is_told(site: Site, chromium_path: str,
     assert loss["spool_full_s"] >= 2 and loss["lost"] == loss["lost_names"] == 0
 
     report = subprocess.run([*BELLROCK, "show", job], env=site.env, cwd=ROOT, capture_output=True, text=True, timeout=60).stdout
-    assert re.search(r"the agent's spool on \S+ was full for .* meanwhile, and [\d,]+ operations of programs there were folded", report), report
+    assert re.search(r"the agent's spool on \S+ was full, or could not be written, for .* meanwhile, and [\d,]+ operations of programs there were folded", report), report
     audit = subprocess.run([*BELLROCK, "audit", "--json", "--deep"], env=site.env, cwd=ROOT, capture_output=True, text=True, timeout=120)
     found = json.loads(audit.stdout)
     assert audit.returncode == 0, found["flaws"]
@@ -98,5 +98,5 @@ def test_sums_are_exact_and_the_overflow_is_told(site: Site, chromium_path: str,
         expect(page.get_by_test_id("note-folded")).to_contain_text("operations were folded")
         page.goto("/status")
         expect(page.get_by_test_id("flaws")).to_have_attribute("data-clean", "true")
-        expect(page.locator('[data-testid="flaw"][data-kind="spool_full"]').first).to_contain_text("the spool was full for")
+        expect(page.locator('[data-testid="flaw"][data-kind="spool_full"]').first).to_contain_text("the spool was full, or could not be written, for")
         browser.close()

@@ -41,7 +41,7 @@ class Agents:
 
     def losses(self, nodes: list[str], from_ns: int, to_ns: int | None) -> list[dict]:
         """What was lost on each of the nodes in a span of time (to now where `to_ns` is None): `lost` operations and records, `lost_names` of
-        files, `lost_log_bytes` of trace logs; and for how long the agent's spool was full (`spool_full_s`), and how many operations programs
+        files, `lost_log_bytes` of trace logs; and for how long the agent's spool was full or could not be written (`spool_full_s`), and how many operations programs
         `folded` then or otherwise.
 
         They are any program's: whose they were cannot be told. Nodes that lost nothing, and whose spools were never full, are left out."""

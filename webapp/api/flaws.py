@@ -107,8 +107,8 @@ def _of_boot(key: Key, mark: Mark, gaps: list[Gap], told: Mapping[str, float], s
     if mark.late:
         found.append(_note("late", key, f"{_count(mark.late, 'record')} came more than a day after their end; they are kept, each under its own day", ""))
     if told.get("spool_full_seconds", 0) > 0:
-        text = f"the spool was full for {_span(told['spool_full_seconds'])}: the rings were not read meanwhile"
-        found.append(_note("spool_full", key, text, "give the agent a larger spool_max_bytes, or see why the server did not take its records"))
+        text = f"the spool was full, or could not be written, for {_span(told['spool_full_seconds'])}: the rings were not read meanwhile"
+        found.append(_note("spool_full", key, text, "look at the spool's disk with `df`, and why the server did not take its records; else give the agent a larger spool_max_bytes"))
     if told.get("folded", 0) > 0:
         text = f"{_count(whole(told['folded']), 'operation')} were folded: their counts and bytes are exact, single times and offsets are not"
         found.append(_note("folded", key, text, ""))

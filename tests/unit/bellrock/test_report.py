@@ -103,10 +103,10 @@ def test_a_spool_that_was_full_is_told_in_plain_words_and_is_no_loss() -> None:
     assert [line.strip() for line in report.summary(answer)[1:4]] == [
         "2.0 KiB of a trace log on n1?[2J were gone before they were read: the figures are perhaps too low",
         "1 file name found no room on n1?[2J meanwhile: some files are listed by their id",
-        "the agent's spool on n1?[2J was full for 1 min 15 s meanwhile, and 3 operations of programs there were folded: "
+        "the agent's spool on n1?[2J was full, or could not be written, for 1 min 15 s meanwhile, and 3 operations of programs there were folded: "
         "counts and bytes are exact, single times and offsets are not",
     ]
-    assert "full for 1 min 15 s" in rendered(report_tables.show(answer, SERIES, FILES, PROCESSES, "http://x", 120))
+    assert "or could not be written, for 1 min 15 s" in rendered(report_tables.show(answer, SERIES, FILES, PROCESSES, "http://x", 120))
 
 
 def test_a_job_of_which_nothing_was_seen_says_why_that_may_be() -> None:

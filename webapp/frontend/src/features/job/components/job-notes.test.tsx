@@ -38,7 +38,7 @@ it("says when nodes stand for processes", () => {
 
 it("tells how long a spool was full, and that nothing was lost by it", () => {
   const shown = renderToStaticMarkup(<JobNotes profile={profile} losses={[loss("n1", { spool_full_s: 75, folded: 18_211 })]} />);
-  expect(shown).toContain("its spool on n1 was full for 1 min 15 s, and 18,211 operations of programs there were folded");
+  expect(shown).toContain("its spool on n1 was full, or could not be written, for 1 min 15 s, and 18,211 operations of programs there were folded");
   expect(shown).toContain("Counts and bytes are exact");
   expect(shown).not.toContain("note-lost");
 });

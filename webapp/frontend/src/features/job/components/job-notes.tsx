@@ -36,8 +36,8 @@ export function JobNotes({ profile, losses }: { profile: Profile; losses: readon
       )}
       {full.length > 0 && (
         <Note tone="warn" testId="note-spool-full">
-          <strong>The agent could not pass on what it read</strong> while this job ran, because nobody took its records:{" "}
-          {full.map((loss) => `its spool on ${loss.node} was full for ${formatDuration(loss.spool_full_s)}, and ${formatPlain(loss.folded)} operations of programs there were folded`).join("; ")}.
+          <strong>The agent could not pass on what it read</strong> while this job ran:{" "}
+          {full.map((loss) => `its spool on ${loss.node} was full, or could not be written, for ${formatDuration(loss.spool_full_s)}, and ${formatPlain(loss.folded)} operations of programs there were folded`).join("; ")}.
           Counts and bytes are exact; times and offsets of single operations are not.
         </Note>
       )}

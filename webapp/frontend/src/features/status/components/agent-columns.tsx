@@ -19,7 +19,7 @@ const HELP: Record<string, string> = {
   lost_runs: "Runs that were overwritten before they were read",
   lost_records: "Records that were lost with a damaged spool",
   lost_log_bytes: "Bytes of a trace log that were gone before they were read",
-  spool_full_seconds: "Seconds for which the spool was full and the rings were not read",
+  spool_full_seconds: "Seconds for which the spool was full, or could not be written, and the rings were not read",
   missing: "Record numbers that have not come",
   folded: "Operations folded because they came too fast: counts and bytes are exact, single times and offsets are not",
   spool_bytes: "Bytes of records on the node's disk",
