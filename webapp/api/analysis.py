@@ -137,8 +137,9 @@ class Analyses:
     def headlines(self, jobs: list[tuple[Job, tuple[int, dict] | None]]) -> list[dict]:
         """Each job's headline figures, given what is stored of it (version, headline); None for each figure where time, or the number of its
         runs, did not allow it."""
-        until_s = self._clock() + LIST_BUDGET_S
         versions = self._store.versions([(job.job_id, _window(job)) for job, _ in jobs])
+        # From now on: where the store is slow, a list whose time was over by now would never get a figure.
+        until_s = self._clock() + LIST_BUDGET_S
         # Those of which nothing is known first: the others have figures, if of earlier records.
         order = sorted(range(len(jobs)), key=lambda place: jobs[place][1] is not None)
         found = {place: self._headline(*jobs[place], versions[place], until_s) for place in order}

@@ -59,7 +59,7 @@ def test_what_costs_no_sum_is_a_note():
     assert found["clean"] and kinds(found) == ["clock", "late", "spool_full", "folded"]
     texts = " ".join(flaw["text"] for flaw in found["flaws"])
     assert "2.0 hours behind the server's" in texts and "or could not be written, for 4.0 minutes" in texts and "5 operations were folded" in texts
-    assert "full for less than 1 s" in audit((KEY, mark()), told={KEY: {"spool_full_seconds": 0.3}})["flaws"][0]["text"]
+    assert "written, for less than 1 s" in audit((KEY, mark()), told={KEY: {"spool_full_seconds": 0.3}})["flaws"][0]["text"]
     assert kinds(audit((KEY, mark(clock_offset_ns=299 * S)))) == []
     assert "ahead" in audit((KEY, mark(clock_offset_ns=301 * S)))["flaws"][0]["text"]
 
