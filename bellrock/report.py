@@ -133,7 +133,7 @@ def summary(answer: dict[str, Any]) -> list[str]:
             mode = profile[f"io_mode_{direction}"]
             lines.append(
                 f"  {direction:<6}{text.data(profile[f'{direction}_bytes']):>10} in {of(operations, 'call')} · "
-                f"{text.rate(profile[f'bandwidth_avg_{direction}'])}, at most {text.rate(profile[f'bandwidth_peak_{direction}'])}"
+                f"{text.rate(profile[f'bandwidth_avg_{direction}'])}, {text.data(profile[f'bandwidth_peak_{direction}'])} in the peak second"
                 + (f" · {mode}: {MODES.get(mode, '')}" if mode else "")
             )
     lines.append(

@@ -82,7 +82,7 @@ def test_a_summary_tells_each_direction_that_was_used() -> None:
     lines = report.summary({"job": JOB, "profile": PROFILE, "losses": []})
     text = "\n".join(lines)
     assert lines[0] == "job j1 · sim · completed in 12.5 s · 4 processes on 1 node"
-    assert "64.0 MiB in 1,024 calls" in text and "32.0 MiB/s" in text and "48.0 MiB/s" in text and "N-1" in text
+    assert "64.0 MiB in 1,024 calls" in text and "32.0 MiB/s" in text and "48.0 MiB in the peak second" in text and "N-1" in text
     assert "read" not in text.replace("already", "") and "2 calls failed" in text and "1 file " in text
 
 
