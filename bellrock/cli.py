@@ -1,7 +1,6 @@
 """The command `bellrock`. Every verb is thin: parse, call, print. Errors become a line, a hint and an exit code here."""
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -426,5 +425,5 @@ def main() -> None:
             raise
         console.fail(f"{type(error).__name__}: {error}", "this is a fault of Bellrock; set BELLROCK_DEBUG=1 to see where")
         code = EXIT_FAILED
-    entry.end_at_interrupt(signal.default_int_handler)  # all is said; Python's own end takes a moment too
+    entry.end_at_interrupt()  # all is said; Python's own end takes a moment too
     sys.exit(code if isinstance(code, int) else 0)

@@ -9,20 +9,18 @@ INTERRUPTED = 130  # as the shells have it: 128 + SIGINT
 def main() -> None:
     """The entry point of the command."""
     try:
-        import signal
-
-        end_at_interrupt(signal.default_int_handler)
+        end_at_interrupt()
         from bellrock.cli import main as command
     except KeyboardInterrupt:
         os._exit(INTERRUPTED)
     command()
 
 
-def end_at_interrupt(instead_of: object) -> None:
-    """From here on SIGINT ends the process at once, where `instead_of` was what it did; who ignores it (nohup, a shell's background) goes on."""
+def end_at_interrupt() -> None:
+    """From here on SIGINT ends the process at once, where it raised KeyboardInterrupt; who ignores it (nohup, a shell's background) goes on."""
     import signal
 
-    if signal.getsignal(signal.SIGINT) is instead_of:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 
 
