@@ -66,7 +66,7 @@ def is_loopback(name: str) -> bool:
     if name == "localhost":
         return True
     try:
-        return ipaddress.ip_address(name.split("%")[0]).is_loopback
+        return ipaddress.ip_address(name).is_loopback  # it knows the zones of IPv6
     except ValueError:
         return False
 

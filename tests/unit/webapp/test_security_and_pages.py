@@ -48,7 +48,8 @@ def test_a_request_without_a_known_socket_is_refused(tmp_path):
 
 def test_names_in_host_headers():
     assert [host_name(h) for h in ("A:1", "[::1]:2", "[::1]", "a", "::1")] == ["a", "::1", "::1", "a", "::1"]
-    assert is_loopback("::1") and not is_loopback("")
+    assert is_loopback("::1") and is_loopback("::1%lo") and is_loopback("127.0.0.1")
+    assert not any(map(is_loopback, ("", "127.0.0.1%x", "fe80::1%lo")))
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/api/v1/jobs", "/", "/api/v1/nope", "/api/v1/jobs?limit=0"])
