@@ -200,7 +200,8 @@ class Ingest:
         self._count("accepted")
         if why:
             self._count("replaced")
-            self._throttle.say("replaced", who, f"ingest: {peer} took the place of its oldest connection: {why}; see docs/tls.md")
+            more = "" if guest.within else "; see docs/tls.md"
+            self._throttle.say("replaced", who, f"ingest: {peer} took the place of its oldest connection: {why}{more}")
         return True
 
     def _begin_tls(self, connection: socket.socket, peer: str, address: str) -> None:

@@ -411,6 +411,14 @@ def test_a_socket_and_a_port_at_once(start, store, socket_path):
     assert seqs(store) == [1, 2]
 
 
+def test_at_a_socket_the_oldest_connection_makes_room(start, socket_path, caplog):
+    start(port=None, unix=listen_unix(socket_path), peer_connections_max=1)
+    with UnixClient(socket_path) as old, UnixClient(socket_path) as new:
+        new.deliver([run_event(1)])
+        assert old.closed_by_server()
+    assert "took the place of its oldest connection: it may have 1" in caplog.text and "tls.md" not in caplog.text, "of that page nothing holds here"
+
+
 def test_another_user_may_not_deliver_to_a_socket(start, store, socket_path, monkeypatch, caplog):
     ingest = start(port=None, unix=listen_unix(socket_path))
     monkeypatch.setattr(ingest_module, "_may_deliver", lambda uid: uid != os.getuid())
