@@ -40,6 +40,18 @@ class _Channel(waitress.channel.HTTPChannel):
             self.requests[0].headers["CONNECTION"] = "close"
         super().service()
 
+    def handle_close(self) -> None:
+        """Ends it, and with it what waits for a thread: else whoever connects again and again, while all threads work, leaves as many requests."""
+        super().handle_close()
+        waiting = self.server.task_dispatcher
+        with waiting.lock:
+            if self not in waiting.queue:
+                return
+            waiting.queue.remove(self)
+        for request in self.requests:
+            request.close()
+        self.requests = []
+
 
 class _Server(waitress.server.TcpWSGIServer):
     channel_class = _Channel

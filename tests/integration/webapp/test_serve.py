@@ -14,6 +14,8 @@ from webapp.serve import HttpServer
 
 TIMEOUT_S = 30
 OTHER_UID = 54321
+THREADS = 2
+REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Users:
@@ -36,7 +38,7 @@ def start(users) -> Iterator[Callable[..., HttpServer]]:
     started: list[HttpServer] = []
 
     def make(app) -> HttpServer:
-        started.append(HttpServer(app, "127.0.0.1", 0, 2, owner_of=users))
+        started.append(HttpServer(app, "127.0.0.1", 0, THREADS, owner_of=users))
         started[-1].start()
         return started[-1]
 
@@ -62,7 +64,7 @@ def connect(port: int, other: Users | None = None) -> socket.socket:
 
 
 def ask(client: socket.socket) -> bytes:
-    client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    client.sendall(REQUEST)
     answer = http.client.HTTPResponse(client)
     answer.begin()
     return answer.read()
@@ -116,7 +118,7 @@ def test_of_ones_own_the_idle_ones_go_and_one_that_is_answered_stays(start):
 
     server = start(slow)
     busy = connect(server.port)
-    busy.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    busy.sendall(REQUEST)
     assert begun.wait(TIMEOUT_S)
     idle = [connect(server.port) for _ in range(serve.OURS_MAX + 10)]
     until(lambda: open_still(idle) == serve.OURS_MAX - 1, "the idle ones to go")
@@ -126,10 +128,38 @@ def test_of_ones_own_the_idle_ones_go_and_one_that_is_answered_stays(start):
         client.close()
 
 
+def test_requests_of_closed_connections_do_not_wait_for_a_thread(start, users):
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(environ, start_response):
+        begun.release()
+        assert go_on.wait(TIMEOUT_S)
+        return hello(environ, start_response)
+
+    server = start(slow)
+    busy = [connect(server.port) for _ in range(THREADS)]
+    for client in busy:
+        client.sendall(REQUEST)
+        assert begun.acquire(timeout=TIMEOUT_S)
+    held = []
+    for _ in range(300):
+        held.append(connect(server.port, users))
+        held[-1].sendall(REQUEST)
+    until(lambda: open_still(held) <= serve.OTHERS_MAX, "those that are too many to be closed")
+    waiting = server._server.task_dispatcher.queue
+    until(lambda: len(waiting) <= serve.OTHERS_MAX, "what they asked to be forgotten")
+    assert waiting, "what the others asked is not"
+    go_on.set()
+    held[-1].settimeout(TIMEOUT_S)
+    assert [client.recv(12) for client in (*busy, held[-1])] == [b"HTTP/1.1 200"] * (THREADS + 1)
+    for client in (*busy, *held):
+        client.close()
+
+
 def test_another_user_gets_one_answer_a_connection(start, users):
     server = start(hello)
     with connect(server.port, users) as client:
-        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+        client.sendall(REQUEST * 100)
         said = b""
         while part := client.recv(65536):
             said += part
