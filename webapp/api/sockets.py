@@ -1,8 +1,11 @@
 """Whose process is at the other end of a connection within this machine, by what the kernel knows of sockets."""
 
+import errno
 import ipaddress
+import os
 import socket
 import struct
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,10 @@ _REQUEST = struct.Struct(f"=BBBBI{_ENDS}III")  # family, protocol, extensions, -
 _ANSWER = struct.Struct(f"=BBBB{_ENDS}IIIIIIII")  # family, state, timer, tries, ends, interface, cookie, expires, queues, uid, inode
 _ANY_STATE = _ANY_COOKIE = 0xFFFF_FFFF
 NETLINK_TIMEOUT_S = 1.0
+_NLMSG_ERROR = 2
+_CODE = struct.Struct("=i")
+# Set once the kernel has told of a socket: one that does not know how says of each that it does not exist.
+_kernel_tells = threading.Event()
 
 
 def peer_uid(environ: Mapping[str, Any]) -> int | None:
@@ -43,7 +50,8 @@ def owner(client: End, server: End) -> int | None:
     """The uid that owns the socket whose own end is `client` and whose other end is `server`, while it is connected; else None.
 
     Asks the kernel for this one socket, which takes the same time however many there are; where it has no such service, reads the tables
-    of all. Raises ValueError for what is no address and OSError where there is no table.
+    of all, which takes so long that who connects and goes away at once could keep the server at it. Raises ValueError for what is no
+    address and OSError where there is no table.
     """
     ends = _packed(client[0]), _packed(server[0])
     if not all(ipaddress.ip_address(end).is_loopback for end in ends):
@@ -51,8 +59,10 @@ def owner(client: End, server: End) -> int | None:
     try:
         found = _ask(ends, client[1], server[1])
     except OSError:
-        found = None
-    return found if found is not None else _look_up(ends, client[1], server[1])
+        return _look_up(ends, client[1], server[1])
+    if found is not None:
+        _kernel_tells.set()
+    return found if _kernel_tells.is_set() else _look_up(ends, client[1], server[1])
 
 
 def _packed(address: str) -> bytes:
@@ -62,7 +72,7 @@ def _packed(address: str) -> bytes:
 
 
 def _ask(ends: tuple[bytes, bytes], client_port: int, server_port: int) -> int | None:
-    """`owner` by netlink. IPv4 finds IPv6's sockets on mapped addresses too."""
+    """`owner` by netlink. IPv4 finds IPv6's sockets on mapped addresses too. Raises OSError where the kernel does not answer the question."""
     family = socket.AF_INET if len(ends[0]) == 4 else socket.AF_INET6
     wanted = (client_port.to_bytes(2, "big"), server_port.to_bytes(2, "big"), ends[0].ljust(16, b"\0"), ends[1].ljust(16, b"\0"))
     request = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, _ANY_STATE, *wanted, 0, _ANY_COOKIE, _ANY_COOKIE)
@@ -70,8 +80,14 @@ def _ask(ends: tuple[bytes, bytes], client_port: int, server_port: int) -> int |
         kernel.settimeout(NETLINK_TIMEOUT_S)
         kernel.sendto(_HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 1, 0) + request, (0, 0))
         answer = kernel.recv(4096)
-    if len(answer) < _HEADER.size + _ANSWER.size or _HEADER.unpack_from(answer)[1] != _SOCK_DIAG_BY_FAMILY:
+    kind = _HEADER.unpack_from(answer)[1]
+    if kind == _NLMSG_ERROR:
+        code = -_CODE.unpack_from(answer, _HEADER.size)[0]
+        if code != errno.ENOENT:
+            raise OSError(code, os.strerror(code))
         return None
+    if kind != _SOCK_DIAG_BY_FAMILY or len(answer) < _HEADER.size + _ANSWER.size:
+        raise OSError(errno.EPROTO, "no answer that is known")
     _, state, _, _, *found, _, _, _, _, _, _, uid, inode = _ANSWER.unpack_from(answer, _HEADER.size)
     if len(ends[0]) == 4:  # of an IPv6 socket on mapped addresses these are IPv6's
         found[2:] = [(end[12:] if end[:12] == _MAPPED else end[:4]).ljust(16, b"\0") for end in found[2:]]

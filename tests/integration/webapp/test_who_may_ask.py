@@ -6,6 +6,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
@@ -76,11 +77,15 @@ def with_uid(uid, make):
         os.seteuid(0)
 
 
+def no_service(*_):
+    raise OSError("the kernel has no such service")
+
+
 @pytest.fixture(params=["netlink", "tables"])
 def owner(request, monkeypatch):
     """Both ways of finding the owner."""
     if request.param == "tables":
-        monkeypatch.setattr(sockets, "_ask", lambda *_: None)
+        monkeypatch.setattr(sockets, "_ask", no_service)
     else:
         monkeypatch.setattr(sockets, "_look_up", lambda *_: None)
         client, server = connected()
@@ -116,6 +121,39 @@ def test_the_same_port_of_another_connection_does_not_count(owner):
         assert owner(peer, own) is None
 
 
+@pytest.mark.parametrize("leave", [lambda client: client.close(), lambda client: client.shutdown(socket.SHUT_WR)], ids=["gone", "half closed"])
+def test_no_table_is_read_for_who_has_gone_where_the_kernel_tells_of_sockets(monkeypatch, leave):
+    monkeypatch.setattr(sockets, "_kernel_tells", threading.Event())
+    tables = []
+    monkeypatch.setattr(sockets, "_look_up", lambda *_: tables.append(1))
+    client, server = connected()
+    with server, client:
+        peer, own = server.getpeername(), server.getsockname()
+        if sockets.owner(peer, own) is None:
+            pytest.skip("this kernel does not tell of single sockets")
+        leave(client)
+        assert sockets.owner(peer, own) is None and not tables
+        # A kernel that has told of none so far may not know how.
+        sockets._kernel_tells.clear()
+        assert sockets.owner(peer, own) is None and tables == [1]
+
+
+class Cut:
+    """A question that is too short to be one."""
+
+    def pack(self, *_):
+        return b""
+
+
+def test_tables_are_read_where_the_kernel_refuses_the_question(monkeypatch):
+    monkeypatch.setattr(sockets, "_kernel_tells", threading.Event())
+    sockets._kernel_tells.set()
+    client, server = connected()
+    with server, client:
+        monkeypatch.setattr(sockets, "_REQUEST", Cut())
+        assert sockets.owner(client.getsockname(), server.getsockname()) == os.geteuid()
+
+
 @pytest.mark.parametrize("address", ["10.1.2.3", "::2", "0.0.0.0", "::ffff:10.0.0.1"])
 def test_peers_beyond_this_machine_own_nothing(address):
     assert sockets.owner((address, 80), ("127.0.0.1", 80)) is None
@@ -124,7 +162,7 @@ def test_peers_beyond_this_machine_own_nothing(address):
 def test_what_cannot_be_read_owns_nothing(monkeypatch, tmp_path):
     client, server = connected()
     monkeypatch.setattr(sockets, "PROC_NET", tmp_path)
-    monkeypatch.setattr(sockets, "_ask", lambda *_: None)
+    monkeypatch.setattr(sockets, "_ask", no_service)
 
     class Channel:
         socket = server
