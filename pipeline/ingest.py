@@ -201,7 +201,7 @@ class Ingest:
         if why:
             self._count("replaced")
             more = "" if guest.within else "; see docs/tls.md"
-            self._throttle.say("replaced", who, f"ingest: {peer} took the place of its oldest connection: {why}{more}")
+            self._throttle.say("replaced", who, f"ingest: {peer} took the place of {why}{more}")
         return True
 
     def _begin_tls(self, connection: socket.socket, peer: str, address: str) -> None:
@@ -278,7 +278,7 @@ class Ingest:
             self._end(connection)
             return
         peer, who = f"{peer}, certificate of {client}", f"certificate of {client}"
-        if self._admit(connection, peer, who, Guest(client.nodes, share=len(client.nodes))):
+        if self._admit(connection, peer, who, Guest(client.nodes, share=len(client.nodes), name=who)):
             self._serve(connection, peer, who, client, loaded)
         else:
             self._end(connection)

@@ -1,7 +1,9 @@
-"""Who may be connected at once. Nobody can take the places of others: those of one peer are few, and whoever comes anew finds one."""
+"""Who may be connected at once. A peer's connections are sent away for others' only while it has more than PEER_CONNECTIONS_MAX. Whoever comes
+anew finds a place as long as anybody has more; where all have as few, there are more peers than this server has places for."""
 
 import socket
 import threading
+from collections import Counter
 from dataclasses import dataclass, field
 
 from pipeline.listen import shutdown
@@ -24,10 +26,12 @@ class NoPlace(Exception):
 @dataclass(frozen=True)
 class Guest:
     """Whose a connection is. `key` tells one peer from another; None: not known, as on a port without TLS, where only the bound in all holds.
-    `share` times PEER_CONNECTIONS_MAX connections may be the peer's. `within`: it came by the Unix socket, and takes no place of TCP's."""
+    `share` times PEER_CONNECTIONS_MAX connections may be the peer's, where there is room. `name` is for the log. `within`: it came by the Unix
+    socket, and takes no place of TCP's."""
 
     key: object = None
     share: int = 1
+    name: str = ""
     within: bool = False
 
 
@@ -65,9 +69,9 @@ class Places:
         return 2 * (self._connections_max + UNIX_USERS * self._peer_max)
 
     def admit(self, connection: socket.socket, guest: Guest) -> str:
-        """Gives a connection the place of one that may deliver, and takes its place among the strangers if it has one. The guest's oldest
-        connection has to go for it where the guest has too many, or where there are too many in all: the answer is why, or empty. Raises
-        NoPlace."""
+        """Gives a connection the place of one that may deliver, and takes its place among the strangers if it has one. Another has to go for
+        it where the guest has too many, or where there are too many in all: the guest's oldest, or, if it has none, the oldest of the peer
+        that has most. The answer is whose it was and why, or empty. Raises NoPlace."""
         with self._lock:
             was_stranger = connection in self._strangers.going
             self._strangers.leave(connection)
@@ -76,17 +80,36 @@ class Places:
             staying, going = self._delivering.staying, self._delivering.going
             own = [one for one, whose in staying.items() if guest.key is not None and whose.key == guest.key]
             crowded = not guest.within and sum(not whose.within for whose in staying.values()) >= self._connections_max
-            full = f"{self._connections_max} connections are open, the bound is {self._connections_max}"
-            if crowded and not own:
-                raise NoPlace(full)
             bound = guest.share * self._peer_max
-            why = full if crowded else f"it may have {bound}" if len(own) >= bound else ""
+            why = ""
+            if own and (crowded or len(own) >= bound):
+                # Half of those that go are others', whose own oldest must find a place there.
+                going_max = min(bound, max(self._peer_max, self.windows_max // 4))
+                gone = sum(whose.key == guest.key for whose in going.values())
+                if gone >= going_max:
+                    raise NoPlace(f"{gone} of its connections had to go, and the store has not yet taken what they delivered")
+                oldest, why = own[0], f"its oldest connection: {self._full() if crowded else f'it may have {bound}'}"
+            elif crowded:
+                oldest, count = self._oldest_of_most()
+                why = f"the oldest of {count} connections of {staying[oldest].name}: {self._full()}"
             if why:
-                if sum(whose.key == guest.key for whose in going.values()) >= bound or len(going) >= self.windows_max // 2:
-                    raise NoPlace(f"it opened more than the {bound} connections that it may have, and the store has not yet taken what the older ones delivered")
-                self._delivering.send_away(own[0])
+                if len(going) >= self.windows_max // 2:
+                    raise NoPlace(f"{len(going)} connections had to go, and the store has not yet taken what they delivered")
+                self._delivering.send_away(oldest)
             staying[connection] = guest
             return why
+
+    def _full(self) -> str:
+        return f"{self._connections_max} connections are open, the bound is {self._connections_max}"
+
+    def _oldest_of_most(self) -> tuple[socket.socket, int]:
+        """The oldest connection of the peer that has most, and how many it has. Raises NoPlace where none has more than a node may have."""
+        staying = self._delivering.staying
+        counts = Counter(guest.key for guest in staying.values() if guest.key is not None and not guest.within)
+        key, count = max(counts.items(), key=lambda item: item[1], default=(None, 0))
+        if count <= self._peer_max:
+            raise NoPlace(f"{self._full()} (CONNECTIONS_MAX); let nodes that find no place here deliver to a second server")
+        return next(one for one, guest in staying.items() if guest.key == key), count
 
     def shake_hands(self, connection: socket.socket, address: str) -> None:
         """Gives a connection the place of a stranger. Where there are too many, the oldest of the address that has most has to go: whoever

@@ -36,6 +36,22 @@ def test_one_certificate_cannot_take_the_places_of_others(start, store, site, ca
     assert ingest.status()["protocol_errors"] == 0
 
 
+def test_a_certificate_of_many_names_leaves_a_place_to_others(start, store, site, caplog):
+    ingest = start(connections_max=6)
+    many = site.issue("node", "cn1", "cn2")
+    held = [TlsClient(ingest.port, site.certificate, many) for _ in range(6)]
+    until(lambda: ingest.status()["connections"] == 6, "all to be let in")
+    with TlsClient(ingest.port, site.certificate, site.issue("node", "cn3")) as client:
+        client.deliver([run_event(1, node="cn3")])
+        assert held[0].closed_by_server()
+        held[-1].deliver([run_event(1)])
+    for one in held:
+        one.close()
+    assert stored(store) == [("cn1", 1), ("cn3", 1)]
+    where = "the oldest of 6 connections of certificate of 'cn1', 'cn2': 6 connections are open, the bound is 6; see docs/tls.md"
+    assert f"certificate of 'cn3' took the place of {where}" in caplog.text
+
+
 class Hanging:
     """A store that takes nothing until it is told to."""
 
@@ -60,7 +76,7 @@ def test_windows_that_one_certificate_has_on_their_way_are_bounded(start, store,
             assert clients[-1].read_ack() == 0  # its window waits in the queue
         with pytest.raises((ssl.SSLError, ConnectionError)), TlsClient(ingest.port, site.certificate, greedy) as fifth:
             fifth.deliver([run_event(5)])
-        assert "the store has not yet taken what the older ones delivered" in caplog.text and ingest.status()["refused"] == 1
+        assert "2 of its connections had to go, and the store has not yet taken what they delivered" in caplog.text and ingest.status()["refused"] == 1
         with TlsClient(ingest.port, site.certificate, site.issue("node", "cn2")) as other:
             other.send(window([run_event(1, node="cn2", boot="c")]))
             assert other.read_ack() == 0
