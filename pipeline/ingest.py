@@ -137,7 +137,7 @@ class Ingest:
     def status(self) -> dict[str, Any]:
         """Counters since `start`, and how it stands: `connections` (open now), `queued_windows`, `last_commit_ns`, `error` (text while the
         store fails, else None), and `certificate` (see `Certificates.status`; None without TLS)."""
-        connections, _ = self._places.count()
+        connections = self._places.count()
         with self._lock:
             counts = dict(self._counts)
         certificate = None if self._certificates is None else self._certificates.status()

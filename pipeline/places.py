@@ -137,10 +137,10 @@ class Places:
             self._strangers.leave(connection)
             self._delivering.leave(connection)
 
-    def count(self) -> tuple[int, int]:
-        """Connections that may deliver, and handshakes that are under way."""
+    def count(self) -> int:
+        """Connections that may deliver."""
         with self._lock:
-            return len(self._delivering.staying), len(self._strangers.staying)
+            return len(self._delivering.staying)
 
     def end(self) -> tuple[list[socket.socket], list[socket.socket]]:
         """Gives out no more places. Who has one: those that may deliver, and strangers."""

@@ -4,7 +4,6 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import waitress.channel
@@ -12,7 +11,7 @@ import waitress.server
 from waitress.adjustments import Adjustments
 
 from webapp.api import BODY_BYTES_MAX
-from webapp.api.sockets import End, owner
+from webapp.api.sockets import owner
 
 # Connections of this server's user and root, and of everybody else. One more closes one of the same sort: of ours the one that is idle longest,
 # of the others' the oldest, since what they are answered takes a moment.
@@ -56,14 +55,13 @@ class _Channel(waitress.channel.HTTPChannel):
 class _Server(waitress.server.TcpWSGIServer):
     channel_class = _Channel
 
-    def __init__(self, app: Any, owner_of: Callable[[End, End], int | None], **settings: Any) -> None:
-        self._owner_of = owner_of
+    def __init__(self, app: Any, **settings: Any) -> None:
         super().__init__(app, adj=Adjustments(**settings))
 
     def is_ours(self, sock: socket.socket, client: tuple) -> bool:
         """Whether a connection is of this server's user or root, by what the kernel says now."""
         try:
-            return self._owner_of(client[:2], sock.getsockname()[:2]) in (0, os.geteuid())
+            return owner(client[:2], sock.getsockname()[:2]) in (0, os.geteuid())
         except (OSError, ValueError):
             return False
 
@@ -76,15 +74,13 @@ class _Server(waitress.server.TcpWSGIServer):
 
 
 class HttpServer:
-    """The server in a thread of its own, from `start` on. `port` must be free; 0: any, and `port` then tells which. `owner_of` tells the
-    uid that owns a connection's other end."""
+    """The server in a thread of its own, from `start` on. `port` must be free; 0: any, and `port` then tells which."""
 
-    def __init__(self, app: Any, host: str, port: int, threads: int, owner_of: Callable[[End, End], int | None] = owner) -> None:
+    def __init__(self, app: Any, host: str, port: int, threads: int) -> None:
         # What it logs beside errors follows from what clients do, and has no bound.
         logging.getLogger("waitress").setLevel(logging.ERROR)
         self._server = _Server(
             app,
-            owner_of,
             host=host,
             port=port,
             threads=threads,

@@ -29,8 +29,10 @@ class Users:
 
 
 @pytest.fixture
-def users() -> Users:
-    return Users()
+def users(monkeypatch) -> Users:
+    known = Users()
+    monkeypatch.setattr(serve, "owner", known)
+    return known
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def start(users) -> Iterator[Callable[..., HttpServer]]:
     started: list[HttpServer] = []
 
     def make(app) -> HttpServer:
-        started.append(HttpServer(app, "127.0.0.1", 0, THREADS, owner_of=users))
+        started.append(HttpServer(app, "127.0.0.1", 0, THREADS))
         started[-1].start()
         return started[-1]
 
