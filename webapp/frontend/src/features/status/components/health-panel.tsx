@@ -14,7 +14,7 @@ const SPANS = ["day", "ever"] as const;
 export function HealthPanel() {
   const { params, change } = useUrlState();
   const span = choice(params, "span", SPANS);
-  const { data: audit, error, dataUpdatedAt: nowMs } = useAudit(span);
+  const { data: audit, error } = useAudit(span);
   return (
     <Panel
       title="Health" testId="health"
@@ -27,22 +27,21 @@ export function HealthPanel() {
     >
       {error && <ErrorNote error={error} stale={audit !== undefined} />}
       {!audit && !error && <Loading what="the audit" />}
-      {audit && <Report audit={audit} nowMs={nowMs} sort={params.get("spools") ?? ""} onSort={(spools) => change({ spools })} />}
+      {audit && <Report audit={audit} sort={params.get("spools") ?? ""} onSort={(spools) => change({ spools })} />}
     </Panel>
   );
 }
 
 interface ReportProps {
   audit: Audit;
-  nowMs: number;
   /** Empty: as the server gave them, those with a flaw first. */
   sort: string;
   onSort: (sort: string) => void;
 }
 
-export function Report({ audit, nowMs, sort, onSort }: ReportProps) {
+export function Report({ audit, sort, onSort }: ReportProps) {
   const clocksOff = new Set(audit.flaws.filter((flaw) => flaw.kind === "clock").map((flaw) => flaw.boot ?? ""));
-  const columns = bootColumns(audit.boots, nowMs, clocksOff);
+  const columns = bootColumns(audit.boots, audit.now_ns / 1e6, clocksOff);
   const hidden = audit.flaws_total - Math.min(audit.flaws.length, FLAWS_SHOWN);
   return (
     <>
