@@ -18,7 +18,7 @@ class Http:
 
     host: str = "127.0.0.1"
     port: int = 8425
-    threads: int = 8
+    threads: int = 12
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Config:
 
 
 SECTIONS: dict[str, type] = {"http": Http, "ingest": Ingest, "agent": Agent}
-_AT_LEAST = {"http.port": 0, "ingest.port": 0, "http.threads": 1, "agent.spool_mib": 1, "agent.drain_s": 1}
+_AT_LEAST = {"http.port": 0, "ingest.port": 0, "http.threads": 4, "agent.spool_mib": 1, "agent.drain_s": 1}
 _AT_MOST = {"http.port": 65535, "ingest.port": 65535, "http.threads": 256, "agent.spool_mib": 1 << 20, "agent.drain_s": 600}
 
 

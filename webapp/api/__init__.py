@@ -19,8 +19,11 @@ from .told import Told
 API = "/api/v1"
 FRONTEND_DIR = Path(__file__).parents[1] / "frontend" / "dist"
 BODY_BYTES_MAX = 1 << 16
-# Threads that no computation takes.
+# Threads, of all that answer requests, that no computation takes, and those that audits may take: a deep one, one that is worked out, and two that
+# wait for it. With few threads audits have half of what is not free. The figures of jobs have the rest.
 THREADS_FREE = 2
+AUDIT_THREADS_MAX = 4
+THREADS_MIN = THREADS_FREE + 2
 
 
 def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: JobDB, status: Callable[[], dict]) -> Flask:
@@ -28,16 +31,20 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
 
     config: FRONTEND_DIR (folder of the built pages; default webapp/frontend/dist), ALLOWED_HOSTS (names that may stand in the Host
     header besides loopback ones; default none), PEER_UID (tells from a WSGI environment whose process asks, or None; default
-    `sockets.peer_uid`, which knows waitress's connections), THREADS (that answer requests; default 8), or any of Flask's. status: tells
-    version, started_ns and ingest for /api/v1/status.
+    `sockets.peer_uid`, which knows waitress's connections), THREADS (that answer requests, at least THREADS_MIN; default 12), or any of
+    Flask's. status: tells version, started_ns and ingest for /api/v1/status.
     """
     app = Flask(__name__, static_folder=None)
-    app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PEER_UID=sockets.peer_uid, THREADS=8, MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
+    app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PEER_UID=sockets.peer_uid, THREADS=12, MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
     app.config.update(config or {})
     app.json.sort_keys = False
-    analyses = Analyses(store, jobdb, computing_max=max(1, app.config["THREADS"] - THREADS_FREE))
+    if app.config["THREADS"] < THREADS_MIN:
+        raise ValueError(f"THREADS = {app.config['THREADS']}: at least {THREADS_MIN} are needed")
+    threads = app.config["THREADS"] - THREADS_FREE
+    audit_threads = min(AUDIT_THREADS_MAX, threads // 2)
+    analyses = Analyses(store, jobdb, computing_max=threads - audit_threads)
     app.extensions["bellrock"] = Context(
-        jobdb=jobdb, analyses=analyses, agents=Agents(store), told=Told(store), audits=Kept(), store=store, status=status
+        jobdb=jobdb, analyses=analyses, agents=Agents(store), told=Told(store), audits=Kept(audit_threads), store=store, status=status
     )
     errors.register(app)
     security.register(app, app.config["ALLOWED_HOSTS"], app.config["PEER_UID"])

@@ -69,7 +69,7 @@ def _deep(parts: Context, question: tuple) -> Iterator[dict]:
     if not _proving.acquire(blocking=False):
         raise Busy("the server is counting all rows for another audit")
     try:
-        with closing(parts.store.proof(*question[:2])) as steps:
+        with parts.audits.thread(), closing(parts.store.proof(*question[:2])) as steps:
             for step in steps:
                 if isinstance(step, Progress):
                     yield {"progress": {"rows": step.read, "of": step.of}}

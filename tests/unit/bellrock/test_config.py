@@ -6,6 +6,7 @@ import pytest
 
 from bellrock import config
 from bellrock.errors import EXIT_USAGE, UsageError
+from webapp.api import THREADS_MIN
 
 
 def uncommented() -> dict:
@@ -46,7 +47,7 @@ def test_unknown_keys_are_refused_with_the_known_ones() -> None:
         {"http": {"port": 70000}},
         {"http": {"port": True}},
         {"agent": {"run": 1}},
-        {"http": {"threads": 0}},
+        {"http": {"threads": THREADS_MIN - 1}},
         {"agent": {"spool_mib": -1}},
     ],
 )
@@ -94,9 +95,9 @@ def test_loopback_is_taken(host: str) -> None:
 
 
 def test_the_command_line_comes_before_the_file(tmp_path) -> None:
-    (tmp_path / "server.toml").write_text("[http]\nport = 1234\nthreads = 3\n")
+    (tmp_path / "server.toml").write_text("[http]\nport = 1234\nthreads = 5\n")
     loaded = config.load(None, tmp_path, {"http.port": 4321, "ingest.port": None})
-    assert loaded.http == config.Http(port=4321, threads=3)
+    assert loaded.http == config.Http(port=4321, threads=5)
     assert loaded.explicit == {"http.port", "http.threads"}
     with pytest.raises(UsageError, match="the command line"):
         config.load(None, tmp_path, {"http.port": 99999})

@@ -8,6 +8,7 @@ from pipeline.store import Letters, StoreError, TooManyRuns
 from pipeline.store.mark import Mark
 from tests.unit.jobdb.tables import T0, row
 from tests.unit.webapp.fakes import Site, event
+from webapp.api import THREADS_MIN
 
 S = 10**9
 
@@ -136,7 +137,7 @@ class Held:
 
 
 def test_threads_stay_free_while_others_compute(tmp_path):
-    site = Site(tmp_path, THREADS=4)
+    site = Site(tmp_path, THREADS=5)
     for number in range(4):
         site.finished_job(f"j{number}")
     held = Held(site)
@@ -149,6 +150,23 @@ def test_threads_stay_free_while_others_compute(tmp_path):
     assert held.end() == [200, 200]
     site.get("/api/v1/jobs/j2")
     site.close()
+
+
+def test_audits_leave_threads_free_too(tmp_path):
+    """With the fewest: one for jobs' figures, one for audits, two for all else."""
+    site = Site(tmp_path, THREADS=THREADS_MIN)
+    site.finished_job()
+    held = Held(site)
+    held.ask("/api/v1/jobs/7", computes=True)
+    deep = site.client.get("/api/v1/audit?deep=1", buffered=False)
+    for path in ("/api/v1/audit", "/api/v1/audit?fresh=1", "/api/v1/audit?deep=1"):
+        assert site.get(path, status=503)["error"]["code"] == "busy"
+    deep.close()
+    site.get("/api/v1/audit")
+    assert held.end() == [200]
+    site.close()
+    with pytest.raises(ValueError, match="at least 4"):
+        Site(tmp_path, THREADS=THREADS_MIN - 1)
 
 
 def test_a_running_jobs_earlier_figures_are_shown_while_newer_ones_are_computed(site, monkeypatch):

@@ -6,7 +6,9 @@ import pytest
 
 from webapp.api import kept
 from webapp.api.errors import Busy
-from webapp.api.kept import KEPT_MAX, KEPT_S, Kept
+from webapp.api.kept import KEPT_MAX, KEPT_S, OLD_S, Kept
+
+THREADS = 3
 
 
 class Source:
@@ -15,7 +17,7 @@ class Source:
     def __init__(self):
         self.now, self.asked = 100.0, 0
         self.hold, self.begun, self.go = False, threading.Event(), threading.Event()
-        self.kept = Kept(lambda: self.now)
+        self.kept = Kept(THREADS, lambda: self.now)
 
     def work_out(self):
         self.asked += 1
@@ -76,15 +78,39 @@ def test_one_is_worked_out_at_a_time_and_the_others_get_its_answer_or_an_older_o
     assert answers == [3] and source.get() == 2
 
 
+def test_an_answer_that_is_too_old_is_waited_for_even_while_another_is_worked_out(monkeypatch):
+    source = Source()
+    source.get()
+    source.now += OLD_S
+    worker = source.in_hand("other")
+    monkeypatch.setattr(kept, "WAIT_S", 0.01)
+    assert source.get() == 1
+    source.now += 0.001
+    with pytest.raises(Busy, match="still working"):
+        source.get()
+    source.go.set()
+    worker.join(60)
+    assert source.get() == 3
+
+
+def test_where_all_threads_are_taken_an_older_answer_will_do():
+    source = Source()
+    source.get()
+    source.now += KEPT_S + 1
+    with source.kept.thread(), source.kept.thread(), source.kept.thread():
+        assert source.get() == 1
+        with pytest.raises(Busy, match="other audits"):
+            source.get(fresh=True)
+    assert source.get() == 2
+
+
 def test_only_so_many_wait_and_none_for_ever(monkeypatch):
     source = Source()
     worker = source.in_hand()
     monkeypatch.setattr(kept, "WAIT_S", 0.01)
     with pytest.raises(Busy, match="still working"):
         source.get(fresh=True)
-    for _ in range(kept.WAITING_MAX):
-        assert source.kept._waiting.acquire(blocking=False)
-    with pytest.raises(Busy, match="other audits"):
+    with source.kept.thread(), source.kept.thread(), pytest.raises(Busy, match="other audits"):
         source.get("other")
     source.go.set()
     worker.join(60)
