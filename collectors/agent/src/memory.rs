@@ -1,4 +1,4 @@
-//! Keeps the agent small: its heap, and the pages of its code.
+//! Keeps the agent small.
 
 /// Resident memory of this process, bytes; `None` without /proc.
 pub fn rss_bytes() -> Option<u64> {
@@ -33,31 +33,4 @@ pub fn trim_heap() {
     unsafe {
         libc::malloc_trim(0);
     }
-}
-
-/// Lets go of the pages of the program and its libraries, most of which only its start needed: they stay in the system's cache for
-/// as long as it likes, and those that are touched again come back. Only segments that cannot be written: they hold what the files hold.
-pub fn drop_file_pages() {
-    unsafe extern "C" fn each(
-        object: *mut libc::dl_phdr_info,
-        _: libc::size_t,
-        _: *mut libc::c_void,
-    ) -> libc::c_int {
-        let page = libc::sysconf(libc::_SC_PAGESIZE).max(1) as usize;
-        let object = &*object;
-        let count = object.dlpi_phnum as usize;
-        for segment in std::slice::from_raw_parts(object.dlpi_phdr, count) {
-            if segment.p_type == libc::PT_LOAD && segment.p_flags & libc::PF_W == 0 {
-                let from = object.dlpi_addr as usize + segment.p_vaddr as usize;
-                let to = (from + segment.p_memsz as usize) / page * page;
-                let from = from.next_multiple_of(page);
-                // Where it is refused (the kernel's own pages), they stay.
-                libc::madvise(from as *mut _, to.saturating_sub(from), libc::MADV_DONTNEED);
-            }
-        }
-        0
-    }
-    // SAFETY: the loader's list is valid during the call; the pages of read-only segments are clean copies of their files, so to drop them
-    // changes no byte, whoever executes or reads them.
-    unsafe { libc::dl_iterate_phdr(Some(each), std::ptr::null_mut()) };
 }

@@ -16,17 +16,15 @@ const SHIP_ONCE: Duration = Duration::from_secs(60);
 /// Pause before a spool that could not be written is tried again: from, to.
 const SPOOL_RETRY_MIN: Duration = Duration::from_millis(50);
 const SPOOL_RETRY_MAX: Duration = Duration::from_secs(2);
-/// After this the start is over: what only it needed is let go.
-const START_TAKES: Duration = Duration::from_secs(1);
 /// After so long without a record memory is given back.
 const REST_AFTER: Duration = Duration::from_secs(1);
+
 impl Agent {
     /// Looks again and again, more often while rings fill fast.
     pub fn watch(&mut self) {
         let shortest = Duration::from_millis(self.config.poll_min_ms);
         let longest = Duration::from_millis(self.config.poll_max_ms);
         let mut pause = shortest;
-        let mut started = Some(Instant::now());
         while !sys::stop_asked() {
             let Some(pass) = self.pass(false) else { return };
             pause = match pass.fill {
@@ -36,10 +34,6 @@ impl Agent {
                 ..0.1 => (pause + pause / 2).min(longest),
                 _ => pause,
             };
-            if started.is_some_and(|t| t.elapsed() >= START_TAKES) {
-                started = None;
-                memory::drop_file_pages();
-            }
             if self.worked.elapsed() >= REST_AFTER && self.batch.rest() {
                 memory::trim_heap();
             }

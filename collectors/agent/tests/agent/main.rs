@@ -144,39 +144,3 @@ fn a_server_that_is_away_at_the_start_is_worth_a_word_and_a_warning_only_later()
     assert!(tries[0].starts_with("bellrock-agent: info: "), "{said}");
     assert!(tries[1].starts_with("bellrock-agent: warning: "), "{said}");
 }
-
-/// Resident pages of files that cannot be written: code and constants, KiB.
-fn resident_file_kib(pid: u32) -> u64 {
-    let maps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
-    let (mut sum, mut counts) = (0, false);
-    for line in maps.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words[..] {
-            [_, mode, _, _, _, path] => counts = !mode.contains('w') && path.starts_with('/'),
-            ["Rss:", kib, _] if counts => sum += kib.parse::<u64>().unwrap(),
-            _ => {}
-        }
-    }
-    sum
-}
-
-#[test]
-fn what_only_the_start_needed_is_let_go() {
-    let dir = temp_dir("pages");
-    fs::create_dir(dir.join("rings")).unwrap();
-    let server = Server::start();
-    let mut program = Program::start(&dir.join("rings"));
-    let mut child = agent(&dir, &server.address, &[]).spawn().unwrap();
-    let mut most = 0;
-    until("fewer resident pages", || {
-        let now = resident_file_kib(child.id());
-        most = most.max(now);
-        now < most * 9 / 10
-    });
-    // It works on.
-    (0..100).for_each(|i| program.operate(i));
-    program.end();
-    until("the ring's removal", || !program.path.exists());
-    assert_eq!(terminate(&mut child), Some(0));
-    assert_eq!(server.operations(), 100);
-}
