@@ -50,9 +50,9 @@ pub fn restore(sources: &mut [Box<dyn Source>], all: bool, bytes: &[u8], counter
     if all {
         sources.iter_mut().for_each(|s| s.forget());
     }
-    // An entry whose records moved no cursor bears none.
     let bad = match bytes {
-        [] => all as u64,
+        // An entry whose records moved no cursor bears none; earlier agents also wrote none where no source had any.
+        [] => 0,
         [FORM, rest @ ..] => take_back(sources, Reader(rest)),
         old => take_back_unframed(sources, Reader(old)),
     };
