@@ -99,7 +99,7 @@ impl Agent {
                 self.worked = Instant::now();
             }
             let sources = &self.sources;
-            match self
+            let is_full = match self
                 .spool
                 .append(&window, |all, out| cursors::write(sources, all, out))
             {
@@ -113,6 +113,7 @@ impl Agent {
                         self.spool.bytes(),
                         self.config.server
                     );
+                    true
                 }
                 Err(AppendError::Io(e)) => {
                     self.counters.spool_errors.add(1);
@@ -122,9 +123,13 @@ impl Agent {
                         "spool {}: {e}; it is tried again; check with: df {0}",
                         self.config.spool.display()
                     );
+                    false
                 }
-            }
+            };
             if sys::stop_asked() || self.once {
+                if !is_full {
+                    self.overflow.leave_off();
+                }
                 return false;
             }
             sys::wait(pause);

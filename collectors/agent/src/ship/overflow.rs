@@ -10,9 +10,13 @@ use std::time::{Duration, Instant};
 /// What an earlier agent left is believed for so long.
 const BEFORE_MAX: Duration = Duration::from_secs(300 * 24 * 3600);
 
+/// An error that an ending agent saw for less than this is not worth a note.
+const SEEN_MIN: Duration = Duration::from_secs(1);
+
 /// Owned by the draining thread.
 pub struct Overflow {
-    /// Holds the instant since when the spool is full, UTC in ns; is not there while it has room.
+    /// Holds the instant since when the spool is full, UTC in ns; after it, where it need not have lasted, the instant up to which an
+    /// agent saw that it did. Is not there while the spool has room.
     path: PathBuf,
     since: Option<Since>,
 }
@@ -22,21 +26,28 @@ struct Since {
     /// How long it had been full when this agent learned of it.
     before: Duration,
     known: Instant,
+    /// Only what an agent saw of it counts, should this one end.
+    is_seen_only: bool,
 }
 
 impl Overflow {
     /// What an earlier agent left in the spool's directory, if anything. Nonsense counts as nothing.
     pub fn open(spool: &Path, now_ns: i64) -> Overflow {
         let path = spool.join("full_since");
-        let left = fs::read_to_string(&path)
-            .ok()
-            .and_then(|text| text.trim().parse::<i64>().ok());
-        let since = left.and_then(|utc_ns| {
-            let before = Duration::from_nanos(now_ns.checked_sub(utc_ns)?.try_into().ok()?);
+        let since = fs::read_to_string(&path).ok().and_then(|text| {
+            let mut instants = text.split_whitespace().map(|word| word.parse::<i64>().ok());
+            let utc_ns = instants.next()??;
+            let seen_ns = match instants.next() {
+                Some(seen_ns) => Some(seen_ns?),
+                None => None,
+            };
+            let until_ns = seen_ns.unwrap_or(now_ns).min(now_ns);
+            let before = Duration::from_nanos(until_ns.checked_sub(utc_ns)?.try_into().ok()?);
             (utc_ns > 0 && before <= BEFORE_MAX).then(|| Since {
                 utc_ns,
                 before,
                 known: Instant::now(),
+                is_seen_only: seen_ns.is_some(),
             })
         });
         Overflow { path, since }
@@ -56,8 +67,28 @@ impl Overflow {
             utc_ns: now_ns,
             before: Duration::ZERO,
             known: Instant::now(),
+            is_seen_only: true,
         });
-        if let Err(e) = fs::write(&self.path, format!("{now_ns}\n")) {
+        self.note(&format!("{now_ns}\n"));
+    }
+
+    /// The agent ends while the spool cannot be written. A full spool stays full without an agent; what an error was, nobody knows of
+    /// the time until the next one: only what this one saw counts, and less than a second is forgotten.
+    pub fn leave_off(&mut self) {
+        let Some(since) = self.since.as_ref().filter(|since| since.is_seen_only) else {
+            return;
+        };
+        let lasted = since.before + since.known.elapsed();
+        if lasted < SEEN_MIN {
+            self.remove_note();
+        } else {
+            let until_ns = since.utc_ns.saturating_add(lasted.as_nanos() as i64);
+            self.note(&format!("{} {until_ns}\n", since.utc_ns));
+        }
+    }
+
+    fn note(&self, text: &str) {
+        if let Err(e) = fs::write(&self.path, text) {
             warn!(
                 "overflow not noted",
                 "{}: {e}; should this agent be killed now, nobody will tell how long the spool was full",
@@ -66,17 +97,21 @@ impl Overflow {
         }
     }
 
-    /// The spool was written. Answers for how many seconds it had not been.
-    pub fn end(&mut self) -> u64 {
-        let Some(since) = self.since.take() else {
-            return 0;
-        };
+    fn remove_note(&self) {
         match fs::remove_file(&self.path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
                 warn!("overflow not ended", "{}: {e}", self.path.display())
             }
             _ => {}
         }
+    }
+
+    /// The spool was written. Answers for how many seconds it had not been.
+    pub fn end(&mut self) -> u64 {
+        let Some(since) = self.since.take() else {
+            return 0;
+        };
+        self.remove_note();
         (since.before + since.known.elapsed()).as_secs_f64().ceil() as u64
     }
 }
@@ -105,10 +140,52 @@ mod tests {
     }
 
     #[test]
+    fn of_an_error_only_what_an_agent_saw_outlives_it() {
+        let dir = temp_dir("overflow-error");
+        let week_ns = 7 * 24 * 3600 * 1_000_000_000;
+        // As `--once` meets it: for a moment.
+        let mut first = Overflow::open(&dir, NOW);
+        first.begin(NOW);
+        first.leave_off();
+        assert_eq!(Overflow::open(&dir, NOW + week_ns).since_ns(), None);
+        // For ninety seconds, and after a week two agents see it again.
+        fs::write(
+            dir.join("full_since"),
+            format!("{NOW} {}\n", NOW + 90_000_000_000),
+        )
+        .unwrap();
+        for _ in 0..2 {
+            let mut next = Overflow::open(&dir, NOW + week_ns);
+            next.begin(NOW + week_ns);
+            next.leave_off();
+        }
+        let mut last = Overflow::open(&dir, NOW + week_ns);
+        assert_eq!(last.since_ns(), Some(NOW));
+        assert!((90..100).contains(&last.end()));
+        // A spool that was full stays so.
+        fs::write(dir.join("full_since"), format!("{NOW}\n")).unwrap();
+        Overflow::open(&dir, NOW + 1).leave_off();
+        let mut after = Overflow::open(&dir, NOW + week_ns);
+        assert!(after.end() >= 7 * 24 * 3600);
+    }
+
+    #[test]
     fn what_makes_no_sense_counts_as_nothing() {
         let dir = temp_dir("overflow-nonsense");
         let future = format!("{}", NOW + 1);
-        for text in ["", "x", "-5", "0", "9999999999999999999999", "1", &future] {
+        let backwards = format!("{NOW} {}", NOW - 1);
+        let half = format!("{} x", NOW - 1);
+        for text in [
+            "",
+            "x",
+            "-5",
+            "0",
+            "9999999999999999999999",
+            "1",
+            &future,
+            &backwards,
+            &half,
+        ] {
             fs::write(dir.join("full_since"), text).unwrap();
             assert_eq!(Overflow::open(&dir, NOW).since_ns(), None, "{text}");
         }
