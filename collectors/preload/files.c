@@ -113,6 +113,7 @@ WRAP int close_range(unsigned first, unsigned last, int flags)
         descriptors_closed(first, last);
     return r;
 }
+#if __GLIBC_PREREQ(2, 34)
 REAL(void, closefrom, int)
 WRAP void closefrom(int first)
 {
@@ -120,6 +121,7 @@ WRAP void closefrom(int first)
         descriptors_closed(first < 0 ? 0 : (unsigned)first, FDS - 1);
     CALL(closefrom)(first);
 }
+#endif
 
 static inline int copied(int from, int to)
 {

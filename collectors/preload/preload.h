@@ -31,7 +31,8 @@ static inline bool is_null(const void *pointer)
 /* The real functions. All are looked up as the library is loaded (`reals_find`): to look one up takes locks, which the child of a threaded
  * program's fork, or a signal handler, might wait for in vain. Other libraries' constructors may call us before: then it is looked up at
  * its first use, or is a bare system call (see reals.c). Where the C library has none (a newer program asked whether it does, and found
- * ours), one that fails with ENOSYS. */
+ * ours), one that fails with ENOSYS, as a system call does that the kernel does not have. What is no system call, nobody expects to fail so:
+ * it is wrapped only where the C library has it (__GLIBC_PREREQ). */
 struct real {
     const char *name;
     void *call;

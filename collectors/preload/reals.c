@@ -34,7 +34,7 @@ static void *look_up(const char *name)
 /* --- before our constructor ------------------------------------------------------------------------------------------------ */
 
 /* What an allocator calls from malloc, perhaps with its lock held, before our constructor has run: to look the real one up may itself
- * allocate. */
+ * allocate. So it is on x86-64 alone: elsewhere `syscall` is looked up (see unseen.c). */
 static void *map(void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
     return (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);

@@ -16,7 +16,7 @@ struct route {
 };
 enum { ROUTES = 16 }; /* bound: file actions that change the directory, at once */
 static struct route routes[ROUTES];
-static _Atomic bool has_overflowed; /* some were not followed */
+static _Atomic bool has_overflowed; /* some were not followed; so it stays until all that are have gone */
 
 static struct route *route_of(const posix_spawn_file_actions_t *actions)
 {
@@ -25,66 +25,22 @@ static struct route *route_of(const posix_spawn_file_actions_t *actions)
             return &routes[i];
     return NULL;
 }
-static struct route *route_made(const posix_spawn_file_actions_t *actions)
-{
-    struct route *r = route_of(actions);
-    for (int i = 0; !r && i < ROUTES; i++) {
-        uintptr_t none = 0;
-        if (!atomic_compare_exchange_strong(&routes[i].actions, &none, (uintptr_t)actions))
-            continue;
-        r = &routes[i];
-        r->base = AT_FDCWD;
-        r->noted = 0;
-        r->is_lost = false;
-        r->length = 0;
-    }
-    if (!r)
-        has_overflowed = true;
-    return r;
-}
 static void forget(const posix_spawn_file_actions_t *actions)
 {
     struct route *r = route_of(actions);
-    if (r)
-        atomic_store_explicit(&r->actions, 0, memory_order_release);
+    if (!r)
+        return;
+    atomic_store_explicit(&r->actions, 0, memory_order_release);
+    for (int i = 0; i < ROUTES; i++)
+        if (atomic_load_explicit(&routes[i].actions, memory_order_relaxed))
+            return;
+    has_overflowed = false; /* those that were not followed came after, and are most likely gone, too */
 }
 
 /* What a path there means depends on the process that asks. */
 static bool is_of_process(const char *path)
 {
     return !strncmp(path, "/proc/", 6) || !strncmp(path, "/dev/", 5);
-}
-
-static void goes_to(const posix_spawn_file_actions_t *actions, const char *path)
-{
-    struct route *r = started ? route_made(actions) : NULL;
-    if (!r)
-        return;
-    r->noted++;
-    if (path[0] == '/') {
-        r->base = AT_FDCWD;
-        r->length = 0;
-        r->is_lost = is_of_process(path);
-    }
-    size_t length = strlen(path), slash = r->length > 0;
-    if (r->length + slash + length >= PATH_ROOM) {
-        r->is_lost = true;
-        return;
-    }
-    if (slash)
-        r->text[r->length++] = '/';
-    memcpy(r->text + r->length, path, length);
-    r->length += length;
-}
-static void goes_to_descriptor(const posix_spawn_file_actions_t *actions, int fd)
-{
-    struct route *r = started ? route_made(actions) : NULL;
-    if (!r)
-        return;
-    r->noted++;
-    r->base = fd;
-    r->length = 0;
-    r->is_lost = actions->__used > r->noted; /* another action may have put something else there */
 }
 
 /* The directory in which the child looks for the program, as a descriptor to be closed; AT_FDCWD; -1: not known. */
@@ -130,21 +86,67 @@ SPAWN(posix_spawnp, runs_command)
 
 /* --- file actions: they answer with the error ---------------------------------------------------------------------------------- */
 
-static int answer(int r)
-{
-    return r == -1 ? ENOSYS : r; /* a C library that has it not */
-}
 #define ACTIONS(name, is_noted, note, parameters, ...)                                                                       \
     REAL(int, name, parameters)                                                                                              \
     WRAP int name(parameters)                                                                                                \
     {                                                                                                                        \
-        int r = answer(CALL(name)(__VA_ARGS__));                                                                             \
+        int r = CALL(name)(__VA_ARGS__);                                                                                     \
         if (is_noted)                                                                                                        \
             note;                                                                                                            \
         return r;                                                                                                            \
     }
 ACTIONS(posix_spawn_file_actions_init, true, forget(actions), posix_spawn_file_actions_t *actions, actions)
 ACTIONS(posix_spawn_file_actions_destroy, true, forget(actions), posix_spawn_file_actions_t *actions, actions)
+
+#if __GLIBC_PREREQ(2, 29)
+static struct route *route_made(const posix_spawn_file_actions_t *actions)
+{
+    struct route *r = route_of(actions);
+    for (int i = 0; !r && i < ROUTES; i++) {
+        uintptr_t none = 0;
+        if (!atomic_compare_exchange_strong(&routes[i].actions, &none, (uintptr_t)actions))
+            continue;
+        r = &routes[i];
+        r->base = AT_FDCWD;
+        r->noted = 0;
+        r->is_lost = false;
+        r->length = 0;
+    }
+    if (!r)
+        has_overflowed = true;
+    return r;
+}
+static void goes_to(const posix_spawn_file_actions_t *actions, const char *path)
+{
+    struct route *r = started ? route_made(actions) : NULL;
+    if (!r)
+        return;
+    r->noted++;
+    if (path[0] == '/') {
+        r->base = AT_FDCWD;
+        r->length = 0;
+        r->is_lost = is_of_process(path);
+    }
+    size_t length = strlen(path), slash = r->length > 0;
+    if (r->length + slash + length >= PATH_ROOM) {
+        r->is_lost = true;
+        return;
+    }
+    if (slash)
+        r->text[r->length++] = '/';
+    memcpy(r->text + r->length, path, length);
+    r->length += length;
+}
+static void goes_to_descriptor(const posix_spawn_file_actions_t *actions, int fd)
+{
+    struct route *r = started ? route_made(actions) : NULL;
+    if (!r)
+        return;
+    r->noted++;
+    r->base = fd;
+    r->length = 0;
+    r->is_lost = actions->__used > r->noted; /* another action may have put something else there */
+}
 ACTIONS(posix_spawn_file_actions_addchdir_np, r == 0, goes_to(actions, path), posix_spawn_file_actions_t *restrict actions COMMA const char *restrict path, actions, path)
 ACTIONS(posix_spawn_file_actions_addfchdir_np, r == 0, goes_to_descriptor(actions, fd), posix_spawn_file_actions_t *actions COMMA int fd, actions, fd)
 /* The names that POSIX has now; a program asks whether they are there, and finds ours. */
@@ -156,3 +158,4 @@ WRAP int posix_spawn_file_actions_addfchdir(posix_spawn_file_actions_t *actions,
 {
     return posix_spawn_file_actions_addfchdir_np(actions, fd);
 }
+#endif

@@ -203,7 +203,8 @@ static void io_uring_set_up(void)
 }
 
 /* `syscall`: what is not looked at passes with a jump, since a child may come back on another stack (clone). Before our constructor has run
- * there is no real one to jump to, nor may one be looked up: an allocator may call it from malloc. */
+ * there is no real one to jump to, nor may one be looked up: an allocator may call it from malloc. Only on x86-64 does it then ask the kernel
+ * itself; elsewhere the first call looks the real one up all the same. */
 struct real bellrock_syscall __attribute__((section("bellrock_reals"), used)) = {"syscall", NULL};
 #define REAL_SYSCALL ((long (*)(long, long, long, long, long, long, long))bellrock_syscall.call)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from tests.e2e.site import ROOT, Site, compiled
 
 @pytest.mark.parametrize("mode", ["before", "fork", "signal", "clone"])
 def test_nothing_is_looked_up_where_that_may_wait_for_ever(site: Site, mode: str) -> None:
+    if mode == "before" and platform.machine() != "x86_64":
+        pytest.skip(f"{platform.machine()}: before constructors `syscall` is looked up; only on x86-64 it is the library's own (unseen.c)")
     program = compiled("early", site.folder, "-rdynamic")
     out = site.data / mode
     job = site.run([program, mode, out], watch=out)
