@@ -1,7 +1,7 @@
 //! Lines on standard error: level, what, where, what to do. A kind of line that repeats is held back and counted.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -84,6 +84,7 @@ fn say(line: &str) {
 static UNSAID: Mutex<Unsaid> = Mutex::new(Unsaid {
     lines: VecDeque::new(),
     dropped: 0,
+    is_broken_off: false,
 });
 
 /// Owned by this module; bounded by UNSAID_LINES_MAX, of which the first stay, since they say what began it. Gone when the agent ends: a daemon
@@ -91,12 +92,14 @@ static UNSAID: Mutex<Unsaid> = Mutex::new(Unsaid {
 struct Unsaid {
     lines: VecDeque<String>,
     dropped: u64,
+    /// The line that was written last has no end.
+    is_broken_off: bool,
 }
 
 impl Unsaid {
     /// Says a line after those that wait.
     fn say_after(&mut self, out: &mut impl Write, line: &str) {
-        if self.say(out) && write_line(out, line) {
+        if self.say(out) && self.write_line(out, line) {
             return;
         }
         if self.lines.len() < UNSAID_LINES_MAX {
@@ -109,10 +112,8 @@ impl Unsaid {
     /// Says what waits. Answers whether nothing waits any more.
     fn say(&mut self, out: &mut impl Write) -> bool {
         while let Some(line) = self.lines.front() {
-            if !write_line(
-                out,
-                &format!("{line} (said late: this log could not be written)"),
-            ) {
+            let text = format!("{line} (said late: this log could not be written)");
+            if !self.write_line(out, &text) {
                 return false;
             }
             self.lines.pop_front();
@@ -122,18 +123,33 @@ impl Unsaid {
                 "bellrock-agent: warning: {} lines that came then are lost",
                 self.dropped
             );
-            if !write_line(out, &text) {
+            if !self.write_line(out, &text) {
                 return false;
             }
             self.dropped = 0;
         }
         true
     }
-}
 
-fn write_line(out: &mut impl Write, line: &str) -> bool {
-    // In one piece, as two threads and other programs may write there.
-    out.write_all(format!("{line}\n").as_bytes()).is_ok()
+    /// Answers whether all of the line was taken. A disk that is nearly full takes a part: what comes next begins a line of its own.
+    fn write_line(&mut self, out: &mut impl Write, line: &str) -> bool {
+        let before = if self.is_broken_off { "\n" } else { "" };
+        // In one piece, as two threads and other programs may write there.
+        let text = format!("{before}{line}\n");
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            match out.write(rest) {
+                Ok(taken @ 1..) => rest = &rest[taken.min(rest.len())..],
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => break,
+            }
+        }
+        let taken = &text.as_bytes()[..text.len() - rest.len()];
+        if let Some(last) = taken.last() {
+            self.is_broken_off = *last != b'\n';
+        }
+        rest.is_empty()
+    }
 }
 
 /// `warn!("kind", "format", …)`: something is wrong and is lived with.
@@ -157,12 +173,13 @@ mod tests {
 
     impl Write for Disk {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            if self.0 < bytes.len() {
-                return Err(std::io::ErrorKind::StorageFull.into());
+            let taken = self.0.min(bytes.len());
+            if taken == 0 {
+                return Err(ErrorKind::StorageFull.into());
             }
-            self.0 -= bytes.len();
-            self.1.extend(bytes);
-            Ok(bytes.len())
+            self.0 -= taken;
+            self.1.extend(&bytes[..taken]);
+            Ok(taken)
         }
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
@@ -174,6 +191,7 @@ mod tests {
         let mut unsaid = Unsaid {
             lines: VecDeque::new(),
             dropped: 0,
+            is_broken_off: false,
         };
         let mut disk = Disk(6, Vec::new());
         unsaid.say_after(&mut disk, "first");
@@ -182,14 +200,15 @@ mod tests {
         }
         assert!(!unsaid.say(&mut disk));
         assert_eq!(disk.1, b"first\n");
-        // It has room for a part of it, then for all.
+        // It has room for three lines and a part of one, then for all.
         disk.0 = 150;
         assert!(!unsaid.say(&mut disk));
         disk.0 = 10_000;
         unsaid.say_after(&mut disk, "last");
         assert!(unsaid.say(&mut disk));
         let text = String::from_utf8(disk.1).unwrap();
-        let lines: Vec<&str> = text.lines().collect();
+        let mut lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.remove(4), "3 (said late: t");
         assert_eq!(lines.len(), 1 + UNSAID_LINES_MAX + 2, "{text}");
         for (line, said) in lines[1..=UNSAID_LINES_MAX].iter().enumerate() {
             assert!(said.starts_with(&format!("{line} (said late")), "{said}");
