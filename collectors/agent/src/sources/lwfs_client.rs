@@ -220,12 +220,14 @@ impl Source for LwfsClient {
     fn restore(&mut self, cursor: &mut Reader) -> Option<()> {
         let path = cursor::log(cursor)?;
         let of_path = |log: &Log| log.path().as_os_str().as_bytes() == path;
-        let at = self.logs.iter().position(of_path).unwrap_or_else(|| {
-            let path = PathBuf::from(std::ffi::OsStr::from_bytes(&path));
-            self.logs.push(Log::retired(path, &self.settings));
-            self.logs.len() - 1
-        });
-        self.logs[at].restore(cursor)
+        if let Some(at) = self.logs.iter().position(of_path) {
+            return self.logs[at].restore(cursor);
+        }
+        let path = PathBuf::from(std::ffi::OsStr::from_bytes(&path));
+        let mut log = Log::retired(path, &self.settings);
+        log.restore(cursor)?;
+        self.logs.push(log);
+        Some(())
     }
 
     fn committed(&mut self) {

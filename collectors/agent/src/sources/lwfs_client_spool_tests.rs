@@ -55,6 +55,31 @@ fn cursors_cut_or_changed_do_no_harm() {
     assert!(cursors.len() < (1 << 20) / 16, "{}", cursors.len());
 }
 
+/// A place that no table has makes the log's whole cursor bad, and changes nothing.
+#[test]
+fn a_place_beyond_the_tables_is_told() {
+    let mut site = Site::new("beyond");
+    site.append("[2018-09-10 14:00:00] T OPEN() /a => 0x1\n[2018-09-10 14:00:30] T STAT /a\n");
+    site.look();
+    let mut cursors = Vec::new();
+    site.source.cursors(true, &mut cursors);
+    let path = site.config.lwfs_client_logs[0].as_os_str().len();
+    // Block's length, path, six numbers, length of the print, flags, how far is counted; then how many handles, and the first's place.
+    let at = 4 + 2 + path + 6 * 8 + 4 + 1 + 8;
+    assert_eq!(cursors[at..at + 8], [1, 0, 0, 0, 0, 0, 0, 0]);
+    for (place, bad) in [(table::PLACES_MAX, 0), (table::PLACES_MAX + 1, 1)] {
+        cursors[at + 4..at + 8].copy_from_slice(&(place as u32).to_le_bytes());
+        let mut of_log = LwfsClient::new(&site.config, site.counters.clone());
+        assert_eq!(restore_one(&mut of_log, false, &cursors), bad);
+        // Nor does a log that is read no longer come of it.
+        site.config.lwfs_client_logs.clear();
+        let mut of_none = LwfsClient::new(&site.config, site.counters.clone());
+        assert_eq!(restore_one(&mut of_none, false, &cursors), bad);
+        assert_eq!(of_none.logs.len() as u64, 1 - bad);
+        site.config.lwfs_client_logs.push(site.dir.join("log"));
+    }
+}
+
 #[test]
 fn runs_closed_without_a_line_are_not_open_in_the_spool() {
     let mut site = Site::new("closed");

@@ -5,6 +5,7 @@
 
 use super::place::Place;
 use super::runs::{Named, OpenRun, Stream, NO_HANDLE};
+use super::table::PLACES_MAX;
 use super::trace::Trace;
 use crate::sources::cursors::Reader;
 use crate::sources::preload::ring::fields::is_sane;
@@ -162,6 +163,9 @@ fn read_section<T>(
     let mut places = Vec::new();
     for _ in 0..r.u32()? {
         let place = r.u32()?;
+        if place as usize > PLACES_MAX {
+            return None;
+        }
         let held = match r.u8()? {
             0 => None,
             _ => Some(content(r)?),

@@ -13,7 +13,7 @@ const NONE: u32 = u32::MAX;
 const ENTRY_BYTES: usize = 256;
 
 /// No table has more places, however large its bound.
-const PLACES_MAX: usize = super::TABLE_BYTES_MAX as usize / ENTRY_BYTES + 1;
+pub const PLACES_MAX: usize = super::TABLE_BYTES_MAX as usize / ENTRY_BYTES + 1;
 
 pub trait Weigh {
     /// Bytes that it points to.
@@ -214,12 +214,8 @@ impl<K: Hash + Eq + Copy, V: Weigh> Table<K, V> {
         !self.changed.is_empty()
     }
 
-    /// Makes a place hold what the spool says; the table may then be over, since its bound may have been larger. False: no table
-    /// has such a place.
-    pub fn restore(&mut self, at: u32, content: Option<(K, V)>) -> bool {
-        if at as usize > PLACES_MAX {
-            return false;
-        }
+    /// Makes a place, PLACES_MAX at most, hold what the spool says; the table may then be over, since its bound may have been larger.
+    pub fn restore(&mut self, at: u32, content: Option<(K, V)>) {
         while self.places.len() <= at as usize {
             self.free.push(self.places.len() as u32);
             self.places.push(Place {
@@ -235,7 +231,6 @@ impl<K: Hash + Eq + Copy, V: Weigh> Table<K, V> {
             self.free.retain(|&free| free != at);
             self.fill(at, key, value);
         }
-        true
     }
 }
 
