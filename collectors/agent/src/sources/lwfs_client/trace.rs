@@ -74,7 +74,8 @@ pub struct Trace {
     pub handles: Handles,
     pub runs: OpenRuns,
     pub tally: Tally,
-    /// Lines that begin before this were counted, perhaps by an agent that was killed: read again, they do not count again.
+    /// Lines that begin before this were counted, perhaps by an agent that was killed before it told: read again, they do not count
+    /// again, so each counts at most once.
     pub counted_to: u64,
     /// What such lines would count; nobody asks.
     counted_before: Tally,
