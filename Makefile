@@ -98,7 +98,8 @@ $(STAMP)/python-dev: requirements-dev.lock $(STAMP)/python
 
 # Rust and C
 
-$(STAMP)/rust: scripts/rust.sh | system
+# The oldest that will do is named in Cargo.toml.
+$(STAMP)/rust: scripts/rust.sh Cargo.toml | system
 	@scripts/rust.sh
 	@mkdir -p $(@D) && touch $@
 

@@ -11,7 +11,8 @@ pub mod fuzz;
 pub mod log;
 pub mod memory;
 pub mod print;
-pub mod random;
+#[cfg(any(test, feature = "fuzz"))]
+mod random;
 mod ship;
 pub mod sources;
 pub mod sys;

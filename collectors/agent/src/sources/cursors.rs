@@ -60,7 +60,7 @@ pub fn restore(sources: &mut [Box<dyn Source>], all: bool, bytes: &[u8], counter
         counters.bad_cursors.add(bad);
         warn!(
             "bad cursors",
-            "spool: {bad} of the positions that an entry holds break off or make no sense; what was read after the ones before them comes \
+            "spool: positions that an entry holds break off or make no sense, in {bad} places; what was read after the ones before them comes \
              again and counts twice, or is lost if it is gone; keep the spool's directory and report it"
         );
     }
