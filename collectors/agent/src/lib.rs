@@ -13,6 +13,8 @@ pub mod memory;
 pub mod print;
 #[cfg(any(test, feature = "fuzz"))]
 mod random;
+#[cfg(any(test, feature = "fuzz"))]
+mod scratch;
 mod ship;
 pub mod sources;
 pub mod sys;

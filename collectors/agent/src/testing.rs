@@ -3,6 +3,7 @@
 
 use crate::clock::{Now, Pair};
 pub use crate::random::Random;
+use crate::scratch;
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
@@ -15,17 +16,8 @@ use tracepack::ring::*;
 
 /// A new, empty directory below the build's.
 pub fn temp_dir(name: &str) -> PathBuf {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
     let exe = std::env::current_exe().unwrap();
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let dir = exe
-        .parent()
-        .unwrap()
-        .join("tmp")
-        .join(format!("{name}-{}-{number}", std::process::id()));
-    let _ = fs::remove_dir_all(&dir);
-    fs::create_dir_all(&dir).unwrap();
-    dir
+    scratch::folder(&exe.parent().unwrap().join("tmp"), name)
 }
 
 /// A new directory for rings, and the tests' own user's in it.

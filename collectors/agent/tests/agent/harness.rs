@@ -1,5 +1,6 @@
 //! A small server, a program that is watched, and the agent between them.
 
+use crate::scratch;
 use flate2::read::ZlibDecoder;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -19,10 +20,7 @@ use tracepack::ring::*;
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 pub fn temp_dir(name: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&dir);
-    fs::create_dir_all(&dir).unwrap();
-    dir
+    scratch::folder(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("agent"), name)
 }
 
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {

@@ -2,6 +2,8 @@
 
 mod flags;
 mod harness;
+#[path = "../../src/scratch.rs"]
+mod scratch;
 mod spool;
 
 use harness::*;
