@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+
 from .grouping import compact
 from .latency import Latency, read_latency
 
-METADATA_OPS = ("open", "close", "stat", "access", "unlink", "rename", "mkdir", "rmdir", "readdir", "link", "truncate", "sync")
 COLUMNS = (
     "node", "process", "parent", "rank", "program", "uid", "op", "file", "file_id", "size", "count", "bytes",
     "start", "end", "busy_ns", "slow_ns", "errno", "flags", "latency",
