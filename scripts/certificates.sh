@@ -3,6 +3,7 @@
 #
 #   certificates.sh ca DIR                      DIR/ca.crt, which everybody gets, and DIR/ca.key, which stays here
 #   certificates.sh server DIR NAME [NAME …]    DIR/NAME.crt and DIR/NAME.key of a server that agents know by these names or addresses
+#   certificates.sh peer DIR NAME [NAME …]      the same of a server that also calls others of its kind, as nodes of Elasticsearch do
 #   certificates.sh node DIR NAME [NAME …]      the same of an agent that may write the records of these nodes
 #
 # The first name gives the files theirs. What is there is replaced (key first, then certificate, each at once), but for a ca, which is kept.
@@ -88,6 +89,7 @@ issue() { # PURPOSE NAME …
 case $kind in
   ca) make_ca ;;
   server) (($#)) || usage; issue serverAuth "$@" ;;
+  peer) (($#)) || usage; issue serverAuth,clientAuth "$@" ;;
   node) (($#)) || usage; issue clientAuth "$@" ;;
   *) usage ;;
 esac

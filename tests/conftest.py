@@ -13,6 +13,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers import (  # noqa: F401  fixtures for all layers
+    elasticsearch_secured,
+    elasticsearch_server,
+    mariadb_server,
+    mysql_server,
+    redis_server,
+    server_folder,
+    server_tls,
+    servers_dir,
+)
+
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("unit", "integration", "e2e")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")

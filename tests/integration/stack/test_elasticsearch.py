@@ -1,0 +1,70 @@
+"""An Elasticsearch node of the stack: users and roles hold, what was acknowledged survives SIGKILL, and nothing of it is left."""
+
+import base64
+import json
+import ssl
+import urllib.error
+import urllib.request
+
+import pytest
+
+from bellrock.stack.elasticsearch import Elasticsearch, Security, User
+from bellrock.stack.process import processes
+from tests.servers import started
+
+USERS = {"reader": User("read-it", ("bellrock_reader",))}
+ROLES = {"bellrock_reader": {"cluster": ["monitor"], "indices": [{"names": ["bellrock-*"], "privileges": ["read"]}]}}
+
+
+def make(folder, tls) -> Elasticsearch:
+    return Elasticsearch(folder, name="g1", group="g1", security=Security(tls, "admin-it", USERS, ROLES))
+
+
+def status(node: Elasticsearch, path: str, method: str = "GET", user: str = "") -> int:
+    context = ssl.create_default_context(cafile=str(node.security.tls.ca))
+    headers = {"Authorization": "Basic " + base64.b64encode(user.encode()).decode()} if user else {}
+    request = urllib.request.Request(f"{node.url}/{path}", method=method, headers=headers)
+    try:
+        with urllib.request.urlopen(request, context=context, timeout=60) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_a_node_lives_through_use_a_kill_and_a_taking_over(server_folder, server_tls):
+    """One test: a start takes 15 s and more."""
+    node = started(make(server_folder(), server_tls))
+    try:
+        placed = {"settings": {"number_of_replicas": 0, "index.routing.allocation.require.group": "g1"}}
+        assert node.ask("bellrock-test", "PUT", placed, timeout_s=60)["acknowledged"]
+        assert node.ask("bellrock-test/_doc/a?refresh=true", "PUT", {"bytes": 7}, timeout_s=60)["result"] == "created"
+
+        assert status(node, "bellrock-test/_search") == 401
+        assert status(node, "bellrock-test/_search", user="reader:wrong") == 401
+        assert status(node, "bellrock-test/_search", user="reader:read-it") == 200
+        assert status(node, "bellrock-test", "DELETE", user="reader:read-it") == 403
+        with pytest.raises(OSError):
+            urllib.request.urlopen(f"http://127.0.0.1:{node.port}/_cluster/health", timeout=60)
+
+        again = make(node.folder, server_tls)
+        again.start()
+        assert again.pid == node.pid, json.dumps(again._record())
+
+        port, mark = node.port, node._record()["mark"]
+        again.kill()
+        assert not list(processes(mark)) and not node.running
+        node.start()
+        assert node.port == port
+        node.ask("_cluster/health/bellrock-test?wait_for_status=green&timeout=60s", timeout_s=90)
+        assert node.ask("bellrock-test/_doc/a", timeout_s=60)["_source"] == {"bytes": 7}
+    finally:
+        mark = node._record()["mark"]
+        node.stop()
+    assert not list(processes(mark))
+
+
+def test_one_that_cannot_start_says_why(server_folder):
+    node = Elasticsearch(server_folder(), heap_mib=1)
+    with pytest.raises(Exception, match="(?s)ended as it was starting.*Too small"):
+        started(node)
+    assert not node.running
