@@ -28,7 +28,8 @@ FRONTEND := webapp/frontend
 NEEDS := build $(if $(filter demo,$(MAKECMDGOALS)),demo) $(if $(filter test bench,$(MAKECMDGOALS)),demo test)
 
 rust_files = $(shell find $(1) -type f \( -name '*.rs' -o -name '*.toml' \) 2>/dev/null)
-TRACEPACK_SOURCES := Cargo.toml Cargo.lock $(call rust_files,compression)
+TRACEPACK_SOURCES := Cargo.toml Cargo.lock compression/Cargo.toml $(call rust_files,compression/src)
+TRACEPACK_PYTHON := compression/pyproject.toml $(shell find compression/python -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.py*' \))
 AGENT_SOURCES := $(TRACEPACK_SOURCES) $(call rust_files,collectors/agent)
 PRELOAD_SOURCES := $(shell find collectors/preload -type f \( -name '*.[chS]' -o -name '*.map' -o -name Makefile \) 2>/dev/null)
 FRONTEND_SOURCES := $(shell find $(FRONTEND) \( -name node_modules -o -name dist \) -prune -o -type f -print 2>/dev/null)
@@ -74,7 +75,7 @@ fuzz: $(STAMP)/rust
 lock: | system
 	@scripts/lock.sh $(ARGS)
 
-build: $(STAMP)/python build/bellrock-agent build/libbellrock.so build/patterns build/mpi_checkpoint $(STAMP)/frontend
+build: $(STAMP)/python $(STAMP)/tracepack build/bellrock-agent build/libbellrock.so build/patterns build/mpi_checkpoint $(STAMP)/frontend
 
 clean:
 	rm -rf build target fuzz/target .venv $(FRONTEND)/dist $(FRONTEND)/node_modules .pytest_cache .ruff_cache .hypothesis *.egg-info
@@ -90,6 +91,11 @@ venv_is_here := $(shell head -n 2 .venv/bin/bellrock 2>/dev/null | grep -F '$(CU
 $(STAMP)/python: requirements.lock pyproject.toml scripts/python.sh $(if $(venv_is_here),,anew) | system
 	@scripts/python.sh requirements.lock
 	@mkdir -p $(@D) && touch $@
+
+$(STAMP)/tracepack: $(TRACEPACK_PYTHON) Cargo.toml Cargo.lock $(STAMP)/rust $(STAMP)/python
+	@$(STEP) tracepack-python 'Building tracepack for Python' \
+		python -m pip install --no-deps --no-build-isolation --force-reinstall ./compression
+	@touch $@
 
 $(STAMP)/python-dev: requirements-dev.lock $(STAMP)/python
 	@$(STEP) python-dev 'Installing the tools for tests and lint' \

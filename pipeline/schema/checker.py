@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-_RANGES = {"int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 63), (1 << 63) - 1), "uint16": (0, 0xFFFF), "uint32": (0, 0xFFFF_FFFF)}
+RANGES = {"int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 63), (1 << 63) - 1), "uint16": (0, 0xFFFF), "uint32": (0, 0xFFFF_FFFF)}
 _HEX64 = re.compile(r"[0-9a-fA-F]{1,16}")
 # File ids and boots repeat from record to record; distinct ones beyond this are only parsed again.
 HEX_CACHE_ENTRIES = 1 << 16
@@ -62,7 +62,7 @@ def _numbers(values: dict) -> list[tuple[str, float]]:
 
 
 def _is_histogram(values: object) -> bool:
-    high = _RANGES["int64"][1]
+    high = RANGES["int64"][1]
     return type(values) is list and len(values) == HISTOGRAM_BINS and all(type(v) is int and 0 <= v <= high for v in values)
 
 
@@ -71,8 +71,8 @@ def _source(number: int, field: Any) -> list[str]:
     v = f"v{number}"
     wrong = f"wrong({number}, {v})"
     lines = [f"{v} = event.get({field.name!r})" if field.nullable else f"{v} = event[{field.name!r}]"]
-    if field.type in _RANGES:
-        low, high = _RANGES[field.type]
+    if field.type in RANGES:
+        low, high = RANGES[field.type]
         low = low if field.min is None else max(low, field.min)
         outside = f"{v} >> 63" if (low, high) == (0, (1 << 63) - 1) else f"not {low} <= {v} <= {high}"
         lines.append(f"if type({v}) is not int or {outside}: {wrong}")
@@ -100,7 +100,7 @@ def _source(number: int, field: Any) -> list[str]:
 def _expected(field: Any) -> str:
     if field.values:
         return f"one of {', '.join(field.values)}"
-    if field.type in _RANGES and field.min is not None:
+    if field.type in RANGES and field.min is not None:
         return f"{field.type} of at least {field.min}"
     if field.max_length is not None:
         return f"string of 1 to {field.max_length} characters"

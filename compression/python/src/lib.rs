@@ -1,0 +1,8 @@
+//! Records from the wire for Python: checked against the schema and put into columns without a Python object for each.
+
+pub mod block;
+pub mod bodies;
+pub mod columns;
+#[cfg(feature = "module")]
+mod module;
+pub mod scan;
