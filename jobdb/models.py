@@ -1,7 +1,9 @@
 """Tables of the job database. A change here needs a migration in migrations/versions; a test compares the two."""
 
-from sqlalchemy import BigInteger, ForeignKey, MetaData, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Double, ForeignKey, MetaData, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from .types import ID_LENGTH_MAX, NAME_LENGTH_MAX, TEXT_LENGTH_MAX, Exact
 
 
 class Base(DeclarativeBase):
@@ -16,23 +18,27 @@ class Base(DeclarativeBase):
 
 
 class JobRow(Base):
-    """A job, summed up from its launches whenever one of them changes."""
+    """A job, summed up from its launches whenever one of them changes. start_utc, end_utc: "YYYY-MM-DD HH:MM:SS", so that a day or a month is a
+    part of it in any SQL. search: what `jobdb.search` looks into. Both are None only while a migration fills them."""
 
     __tablename__ = "jobs"
     __table_args__ = (UniqueConstraint("job_id", "uid"), UniqueConstraint("key"))
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    key: Mapped[str] = mapped_column(Text)
-    job_id: Mapped[str] = mapped_column(Text)
+    key: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    job_id: Mapped[str] = mapped_column(Exact(ID_LENGTH_MAX))
     uid: Mapped[int] = mapped_column(BigInteger)
-    cluster: Mapped[str] = mapped_column(Text)
-    user: Mapped[str] = mapped_column(Text)
-    program: Mapped[str] = mapped_column(Text, index=True)
-    command: Mapped[str] = mapped_column(Text)
-    state: Mapped[str] = mapped_column(Text, index=True)
+    cluster: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    user: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    program: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX), index=True)
+    command: Mapped[str] = mapped_column(Exact(TEXT_LENGTH_MAX))
+    state: Mapped[str] = mapped_column(Exact(16), index=True)
     start_ns: Mapped[int] = mapped_column(BigInteger, index=True)
     end_ns: Mapped[int | None] = mapped_column(BigInteger)
     exit_code: Mapped[int | None] = mapped_column(BigInteger)
+    start_utc: Mapped[str | None] = mapped_column(Exact(19))
+    end_utc: Mapped[str | None] = mapped_column(Exact(19))
+    search: Mapped[str | None] = mapped_column(Exact())
 
 
 class LaunchRow(Base):
@@ -43,26 +49,63 @@ class LaunchRow(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     job: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
-    launch: Mapped[str] = mapped_column(Text)
-    node: Mapped[str] = mapped_column(Text)
-    cluster: Mapped[str] = mapped_column(Text)
-    user: Mapped[str] = mapped_column(Text)
-    program: Mapped[str] = mapped_column(Text)
-    command: Mapped[str] = mapped_column(Text)
+    launch: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    node: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    cluster: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    user: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    program: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    command: Mapped[str] = mapped_column(Exact(TEXT_LENGTH_MAX))
     start_ns: Mapped[int | None] = mapped_column(BigInteger)
     end_ns: Mapped[int | None] = mapped_column(BigInteger)
     exit_code: Mapped[int | None] = mapped_column(BigInteger)
 
 
 class ProfileRow(Base):
-    """The profile of a settled job as JSON; `headline` has the few figures that the list of jobs shows and sorts by.
+    """The profile of a settled job: all of it as JSON, and its single figures as columns, to sort and to add up by.
 
-    `version` is the store's when it was computed, `format` that of the figures."""
+    `version` is the store's when it was computed, `format` that of the figures. The columns have the figures' names
+    (`jobdb.profile.Profile`); None where they are not known. slowest_op_s: of `slowest_op`, seconds."""
 
     __tablename__ = "profiles"
 
-    job: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    job: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
     version: Mapped[int] = mapped_column(BigInteger)
     format: Mapped[int] = mapped_column(BigInteger)
-    headline: Mapped[str] = mapped_column(Text)
-    json: Mapped[str] = mapped_column(Text)
+    json: Mapped[str] = mapped_column(Exact())
+    granularity: Mapped[str | None] = mapped_column(Exact(16))
+    nodes: Mapped[int | None] = mapped_column(BigInteger)
+    io_nodes: Mapped[int | None] = mapped_column(BigInteger)
+    processes: Mapped[int | None] = mapped_column(BigInteger)
+    io_processes: Mapped[int | None] = mapped_column(BigInteger)
+    files: Mapped[int | None] = mapped_column(BigInteger)
+    phases: Mapped[int | None] = mapped_column(BigInteger)
+    read_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    write_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    mapped_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    read_ops: Mapped[int | None] = mapped_column(BigInteger)
+    write_ops: Mapped[int | None] = mapped_column(BigInteger)
+    metadata_ops: Mapped[int | None] = mapped_column(BigInteger)
+    folded_ops: Mapped[int | None] = mapped_column(BigInteger)
+    errors: Mapped[int | None] = mapped_column(BigInteger)
+    unseen_programs: Mapped[int | None] = mapped_column(BigInteger)
+    bandwidth_avg_read: Mapped[float | None] = mapped_column(Double)
+    bandwidth_avg_write: Mapped[float | None] = mapped_column(Double)
+    bandwidth_peak_read: Mapped[float | None] = mapped_column(Double)
+    bandwidth_peak_write: Mapped[float | None] = mapped_column(Double)
+    iops_avg: Mapped[float | None] = mapped_column(Double)
+    mdops_avg: Mapped[float | None] = mapped_column(Double)
+    io_mode_read: Mapped[str | None] = mapped_column(Exact(8))
+    io_mode_write: Mapped[str | None] = mapped_column(Exact(8))
+    slowest_op_s: Mapped[float | None] = mapped_column(Double)
+
+
+FIGURES = tuple(column.name for column in ProfileRow.__table__.columns if column.name not in ("job", "version", "format", "json", "slowest_op_s"))
+
+
+class PlaceRow(Base):
+    """How far somebody has come who goes on after a restart: JSON text under a name."""
+
+    __tablename__ = "places"
+
+    name: Mapped[str] = mapped_column(Exact(64), primary_key=True)
+    json: Mapped[str] = mapped_column(Exact())

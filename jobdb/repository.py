@@ -3,37 +3,27 @@
 import base64
 import json
 import pwd
-import re
-import secrets
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from alembic import command as alembic_command
-from alembic.config import Config as AlembicConfig
-from alembic.util import CommandError
-from sqlalchemy import create_engine, delete, event, func, or_, select, tuple_
+from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
 
+from . import migrate
+from .engine import JobDBAway, JobDBError, Transactions, make_engine
 from .job import Job
-from .models import JobRow, LaunchRow, ProfileRow
+from .launches import apply
+from .models import FIGURES, JobRow, LaunchRow, PlaceRow, ProfileRow
 from .profile import FORMAT, LISTED
-from .runs import LATEST_NS
+from .search import fold
 
-MIGRATIONS = Path(__file__).with_name("migrations")
+__all__ = ["LIMIT_MAX", "SORTS", "STATES", "BadCursor", "JobDB", "JobDBAway", "JobDBError", "JobPage"]
+
 STATES = ("running", "completed", "failed")
 LIMIT_MAX = 500
-TEXT_LENGTH_MAX = 4096
-ID_LENGTH_MAX = 200
 _LAST = 2**63 - 1
-
-
-def _figure(name: str):
-    """A figure of the stored profile; jobs that have none sort below 0."""
-    return func.coalesce(func.json_extract(ProfileRow.headline, f"$.{name}"), -1)
-
+_SORTED_FIGURES = ("nodes", "processes", "read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "files")
 
 _SORTS = {
     "start": JobRow.start_ns,
@@ -43,13 +33,12 @@ _SORTS = {
     "user": JobRow.user,
     "program": JobRow.program,
     "state": JobRow.state,
-    **{name: _figure(name) for name in ("nodes", "processes", "read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "files")},
+    # Jobs that have none sort below 0.
+    **{name: func.coalesce(getattr(ProfileRow, name), -1) for name in _SORTED_FIGURES},
 }
 SORTS = tuple(_SORTS)
-
-
-class JobDBError(Exception):
-    """The job database cannot be opened."""
+# What a list shows of a stored profile; the rest of `LISTED` is the job's own.
+_LISTED_COLUMNS = tuple(name for name in LISTED if name in FIGURES)
 
 
 class BadCursor(ValueError):
@@ -74,36 +63,31 @@ def system_user_name(uid: int) -> str | None:
 
 
 class JobDB:
-    """The database at an SQLAlchemy `url`, brought to the newest migration when it opens. All methods may be called from any thread.
+    """The database at `url` (see `engine.make_engine`), brought to the newest migration when it opens. All methods may be called from any thread, and
+    several processes may have the same database open. What the database breaks off is tried again within bounds.
 
-    user_name: tells the name for a uid; where it knows none, the claimed one stands. Raises JobDBError where it cannot be opened.
+    user_name: tells the name for a uid; where it knows none, the claimed one stands. password_file, ca: absolute paths, for a server.
+    Raises JobDBError where it cannot be opened. All methods raise JobDBAway where it does not answer.
     """
 
-    def __init__(self, url: str, user_name: Callable[[int], str | None] = system_user_name) -> None:
+    def __init__(self, url: str, user_name: Callable[[int], str | None] = system_user_name, *, password_file: str = "", ca: str = "") -> None:
         self._user_name = user_name
-        self._write_lock = threading.Lock()  # SQLite has one writer; waiting here is cheaper than its busy timeout
-        self._engine = create_engine(url)
-        if self._engine.dialect.name == "sqlite":
-            event.listen(self._engine, "connect", _set_up_sqlite)
-            event.listen(self._engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+        self._access = (url, password_file, ca)
+        self._engine, self.where = make_engine(url, password_file, ca)
+        self._transactions = Transactions(self._engine, self.where)
         try:
             self.migrate()
-        except CommandError as error:
-            self._engine.dispose()
-            raise JobDBError(f"{url}: {error}; a newer Bellrock made it: run that one, or move the file away") from error
+        except BaseException:
+            self.close()
+            raise
 
     def migrate(self, revision: str = "head") -> None:
-        """Bring the tables up or down to a migration; "base" removes them all."""
-        config = AlembicConfig()
-        config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-        config.set_main_option("path_separator", "os")
-        with self._write_lock, self._engine.connect() as connection:
-            config.attributes["connection"] = connection
-            if revision == "base":
-                alembic_command.downgrade(config, revision)
-            else:
-                alembic_command.upgrade(config, revision)
-            connection.commit()
+        """Bring the tables up or down to a migration; "base" removes them all. One process at a time does."""
+        engine, where = make_engine(*self._access, read_timeout_s=migrate.READ_TIMEOUT_S)
+        try:
+            migrate.run(engine, where, revision)
+        finally:
+            engine.dispose()
 
     def close(self) -> None:
         """Close all connections."""
@@ -121,146 +105,98 @@ class JobDB:
         """
         return self.apply_events([event])[0]
 
-    def apply_events(self, events: Iterable[dict[str, Any]]) -> list[str]:
-        """As `apply_event`, all of them in one transaction; the keys are in the events' order."""
-        with self._write_lock, Session(self._engine) as session, session.begin():
-            return [self._apply(session, event) for event in events]
+    def apply_events(self, events: Iterable[dict[str, Any]], place: tuple[str, Any] | None = None) -> list[str]:
+        """As `apply_event`, all of them in one transaction; the keys are in the events' order.
 
-    def _apply(self, session: Session, event: dict[str, Any]) -> str:
-        job_id, uid = _text(event["job"]), int(event["uid"])
-        launch_id, node = _text(event["launch"]), _text(event["node"])
-        instant_ns = min(max(int(event["time"]), 0), LATEST_NS)
-        job = session.scalar(select(JobRow).where(JobRow.job_id == job_id, JobRow.uid == uid))
-        if job is None:
-            job = JobRow(
-                key=_free_key(session, job_id, uid), job_id=job_id, uid=uid, cluster="", user="", program="", command="",
-                state="running", start_ns=instant_ns,
-            )  # fmt: skip
-            session.add(job)
-            session.flush()
-        launch = session.scalar(select(LaunchRow).where(LaunchRow.job == job.id, LaunchRow.launch == launch_id, LaunchRow.node == node))
-        is_new = launch is None
-        if launch is None:
-            launch = LaunchRow(
-                job=job.id, launch=launch_id, node=node, cluster=_text(event.get("cluster")), program=_text(event.get("program")),
-                user=self._user_name(uid) or _text(event.get("user")) or str(uid), command=_text(event.get("command")),
-            )  # fmt: skip
-            session.add(launch)
-        if event["event"] == "end":
-            _end(launch, instant_ns, event.get("exit_code"))
-        else:
-            launch.start_ns = instant_ns
-        session.flush()
-        _sum_up(job, session.scalars(select(LaunchRow).where(LaunchRow.job == job.id)).all())
-        if is_new or session.is_modified(job):
-            # Its figures rest on what the job was.
-            session.execute(delete(ProfileRow).where(ProfileRow.job == job.id))
-        return job.key
+        place: (name, value fit for JSON): how far their reader has come, kept in the same transaction; see `place`."""
+        events = list(events)
+
+        def work(session: Session) -> list[str]:
+            keys = [apply(session, event, self._user_name) for event in events]
+            if place is not None:
+                session.merge(PlaceRow(name=place[0], json=json.dumps(place[1])))
+            return keys
+
+        return self._transactions.write(work)
+
+    def place(self, name: str) -> Any:
+        """The value last kept under this name, or None."""
+        text = self._transactions.read(lambda session: session.scalar(select(PlaceRow.json).where(PlaceRow.name == name)))
+        return None if text is None else json.loads(text)
 
     # -- questions
 
     def job(self, key: str) -> Job | None:
         """The job with this key, or None."""
-        with Session(self._engine) as session:
+
+        def work(session: Session) -> Job | None:
             row = session.scalar(select(JobRow).where(JobRow.key == key))
             return _job(row, _node_names(session, [row.id])[row.id]) if row is not None else None
 
+        return self._transactions.read(work)
+
     def jobs(self, search: str = "", state: str | None = None, sort: str = "-start", limit: int = 50, cursor: str | None = None) -> JobPage:
-        """A page of jobs. search: text within id, user, program or command, whatever the case of ASCII letters.
+        """A page of jobs. search: text within id, user, program or command, whatever the case of letters.
 
         sort: one of `SORTS`, descending after "-"; running jobs end last; figures are those of stored profiles, jobs without one have less
         than none. Raises BadCursor, and KeyError for an unknown sort.
         """
         expression, descending = _SORTS[sort.removeprefix("-")], sort.startswith("-")
-        has_profile = (ProfileRow.job == JobRow.id) & (ProfileRow.format == FORMAT)
-        query = select(JobRow, ProfileRow.version, ProfileRow.headline, expression).outerjoin(ProfileRow, has_profile)
+        after = None if cursor is None else tuple_(*_read_cursor(cursor, sort))
+        wanted = []
         if search:
-            columns = (JobRow.key, JobRow.job_id, JobRow.user, JobRow.program, JobRow.command)
-            query = query.where(or_(*(column.icontains(search, autoescape=True) for column in columns)))
+            wanted.append(JobRow.search.contains(fold(search), autoescape=True))
         if state is not None:
-            query = query.where(JobRow.state == state)
-        with Session(self._engine) as session:
-            total = session.scalar(select(func.count()).select_from(query.subquery()))
-            if cursor is not None:
-                place, after = tuple_(expression, JobRow.id), tuple_(*_read_cursor(cursor, sort))
-                query = query.where(place < after if descending else place > after)
-            order = (expression, JobRow.id)
-            query = query.order_by(*(part.desc() if descending else part for part in order)).limit(limit + 1)
+            wanted.append(JobRow.state == state)
+        has_profile = (ProfileRow.job == JobRow.id) & (ProfileRow.format == FORMAT)
+        figures = [getattr(ProfileRow, name) for name in _LISTED_COLUMNS]
+        query = select(JobRow, expression, ProfileRow.version, *figures).outerjoin(ProfileRow, has_profile).where(*wanted)
+        if after is not None:
+            place = tuple_(expression, JobRow.id)
+            query = query.where(place < after if descending else place > after)
+        order = (expression, JobRow.id)
+        query = query.order_by(*(part.desc() if descending else part for part in order)).limit(limit + 1)
+
+        def work(session: Session) -> JobPage:
+            total = session.scalar(select(func.count()).select_from(JobRow).where(*wanted))
             rows = session.execute(query).all()
             names = _node_names(session, [row.id for row, *_ in rows])
-            jobs = [
-                (_job(row, names[row.id]), None if headline is None else (version, json.loads(headline)))
-                for row, version, headline, _ in rows[:limit]
-            ]
-        next_cursor = _cursor(sort, rows[limit - 1][3], rows[limit - 1][0].id) if len(rows) > limit else None
-        return JobPage(jobs, total, next_cursor)
+            jobs = []
+            for row, _, version, *values in rows[:limit]:
+                job = _job(row, names[row.id])
+                jobs.append((job, None if version is None else (version, _headline(job, values))))
+            next_cursor = _cursor(sort, rows[limit - 1][1], rows[limit - 1][0].id) if len(rows) > limit else None
+            return JobPage(jobs, total, next_cursor)
+
+        return self._transactions.read(work)
 
     # -- stored profiles
 
     def put_profile(self, key: str, version: int, profile: dict) -> None:
         """Keep the profile of a settled job, computed at a version of its runs."""
-        headline = json.dumps({name: profile[name] for name in LISTED})
-        with self._write_lock, Session(self._engine) as session, session.begin():
-            row = session.scalar(select(JobRow).where(JobRow.key == key))
-            if row is not None:
-                session.merge(ProfileRow(job=row.id, version=version, format=FORMAT, headline=headline, json=json.dumps(profile)))
+        columns = {name: profile.get(name) for name in FIGURES}
+        slowest = profile.get("slowest_op") or {}
+        text = json.dumps(profile)
+
+        def work(session: Session) -> None:
+            # Locked, as by whoever takes an event in: that may remove the row that is there.
+            job = session.scalar(select(JobRow.id).where(JobRow.key == key).with_for_update())
+            if job is not None:
+                session.merge(ProfileRow(job=job, version=version, format=FORMAT, json=text, slowest_op_s=slowest.get("seconds"), **columns))
+
+        self._transactions.write(work)
 
     def get_profile(self, key: str) -> tuple[int, dict] | None:
         """The version and profile last put, or None."""
-        query = select(ProfileRow).join(JobRow, JobRow.id == ProfileRow.job).where(JobRow.key == key, ProfileRow.format == FORMAT)
-        with Session(self._engine) as session:
-            row = session.scalar(query)
-            return (row.version, json.loads(row.json)) if row is not None else None
+        query = select(ProfileRow.version, ProfileRow.json).join(JobRow, JobRow.id == ProfileRow.job).where(JobRow.key == key, ProfileRow.format == FORMAT)
+        found = self._transactions.read(lambda session: session.execute(query).first())
+        return None if found is None else (found.version, json.loads(found.json))
 
 
-def _set_up_sqlite(connection, _record) -> None:
-    # SQLAlchemy begins transactions, not the driver: only so are migrations transactional.
-    connection.isolation_level = None
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)[:TEXT_LENGTH_MAX]
-
-
-def _free_key(session: Session, job_id: str, uid: int) -> str:
-    """A key that no job has: the id with whatever an address cannot carry replaced, else with the uid."""
-    base = re.sub(r"[^A-Za-z0-9._~+@:=,()\[\]-]", "_", job_id)[:ID_LENGTH_MAX]
-    if not base.strip("."):
-        base = "_" + base
-    for key in (base, f"{base}~{uid}"):
-        if session.scalar(select(JobRow.id).where(JobRow.key == key)) is None:
-            return key
-    return f"{base}~{uid}~{secrets.token_hex(8)}"
-
-
-def _end(launch: LaunchRow, instant_ns: int, exit_code: int | None) -> None:
-    if exit_code is not None:
-        launch.end_ns, launch.exit_code = instant_ns, exit_code
-    elif launch.end_ns is None:
-        launch.end_ns = instant_ns
-    elif launch.exit_code is None:
-        launch.end_ns = min(launch.end_ns, instant_ns)
-
-
-def _sum_up(job: JobRow, launches: list[LaunchRow]) -> None:
-    launches = sorted(launches, key=lambda launch: (_begin_ns(launch), launch.launch, launch.node))
-    first = launches[0]
-    job.cluster, job.user, job.program, job.command = first.cluster, first.user, first.program, first.command
-    job.start_ns = _begin_ns(first)
-    codes = [launch.exit_code for launch in launches]
-    job.exit_code = next((code for code in codes if code), None if None in codes else 0)
-    if any(launch.end_ns is None for launch in launches):
-        job.state, job.end_ns, job.exit_code = "running", None, None
-    else:
-        job.state = "completed" if job.exit_code == 0 else "failed"
-        job.end_ns = max(max(launch.end_ns for launch in launches), job.start_ns)
-
-
-def _begin_ns(launch: LaunchRow) -> int:
-    """When a launch began; while only its end is known, that."""
-    return launch.start_ns if launch.start_ns is not None else launch.end_ns
+def _headline(job: Job, values: list[Any]) -> dict:
+    """The figures of `LISTED`, in its order: the profile's columns, and what the job knows itself."""
+    known = dict(zip(_LISTED_COLUMNS, values, strict=True)) | {"job_id": job.key, "program": job.program, "runtime_s": job.runtime_s(now_ns=job.start_ns)}
+    return {name: known[name] for name in LISTED}
 
 
 def _job(row: JobRow, node_names: list[str]) -> Job:

@@ -1,4 +1,4 @@
-"""Alembic's entry: `JobDB` hands it the connection."""
+"""Alembic's entry: `jobdb.migrate` hands it the connection."""
 
 from alembic import context
 

@@ -1,0 +1,86 @@
+"""Where the job database is, as [jobdb] in server.toml says it. No driver is loaded here: the configuration is read by every command."""
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pipeline.listen import is_loopback
+
+SCHEME = "mysql+pymysql"
+FORM = f"{SCHEME}://USER@HOST:PORT/DATABASE, or {SCHEME}://USER@/DATABASE?unix_socket=/PATH"
+PORT = 3306
+PASSWORD_BYTES_MAX = 1024
+
+
+class BadAddress(ValueError):
+    """An address or a password file that cannot be used. `hint` says what would do."""
+
+    def __init__(self, what: str, hint: str) -> None:
+        super().__init__(what)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}; {self.hint}"
+
+
+@dataclass(frozen=True)
+class Address:
+    """A MySQL or MariaDB server, an account and a database there. `socket`: the path of its Unix socket, "" where it is reached by TCP.
+    ca: path of the authorities, PEM, that its certificate must come from; "" where it is this machine's."""
+
+    user: str
+    host: str
+    port: int
+    socket: str
+    database: str
+    password_file: str = ""
+    ca: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.socket}:" if self.socket else f"{self.host}:{self.port}/"
+        return f"{self.user}@{where}{self.database}"
+
+
+def parse(url: str, password_file: str = "", ca: str = "") -> Address:
+    """The address in `url`. Raises BadAddress."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or PORT
+    except ValueError as error:
+        raise BadAddress(f"{url!r} is no address: {error}", f"write {FORM}") from error
+    if parts.password is not None:
+        raise BadAddress("the address holds a password, which everybody sees who sees the address", "put it into the file that password_file names")
+    options = dict(parse_qsl(parts.query))
+    database, socket = unquote(parts.path.removeprefix("/")), options.pop("unix_socket", "")
+    if parts.scheme != SCHEME or not parts.username or not database or "/" in database or options or parts.fragment:
+        raise BadAddress(f"{url!r} is no address of a MySQL or MariaDB database", f"write {FORM}")
+    if bool(socket) == bool(parts.hostname) or (socket and not socket.startswith("/")):
+        raise BadAddress(f"{url!r} names neither a host alone nor an absolute path of a socket alone", f"write {FORM}")
+    host = parts.hostname or ""
+    if host and not is_loopback(host) and not ca:
+        raise BadAddress(f"{host} is another machine, and no ca is set: anybody between could read along", "set ca to the authority of the server's certificate")
+    for name, path in (("password_file", password_file), ("ca", ca)):
+        if path and not Path(path).is_absolute():
+            raise BadAddress(f"{name} = {path!r} is not an absolute path", "begin it with /")
+    return Address(unquote(parts.username), host, port, socket, database, password_file, ca)
+
+
+def read_password(path: str) -> str:
+    """The first line of a password file, which its owner alone may read; "" stands for no file and no password. Raises BadAddress."""
+    if not path:
+        return ""
+    try:
+        with open(path, "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077:
+                raise BadAddress(f"{path} may be read by others than its owner ({stat.filemode(found.st_mode)})", f"`chmod 600 {path}`")
+            password = file.read(PASSWORD_BYTES_MAX).decode().partition("\n")[0].rstrip("\r")
+    except OSError as error:
+        raise BadAddress(f"{path}: cannot be read: {error.strerror}", "`bellrock jobdb setup` makes the password files") from error
+    except UnicodeDecodeError as error:
+        raise BadAddress(f"{path}: the password is not UTF-8", "write one of ASCII letters and digits") from error
+    if not password:
+        raise BadAddress(f"{path}: the first line is empty", "write the password there")
+    return password

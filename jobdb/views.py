@@ -1,0 +1,189 @@
+"""What analysts ask: views on the job database. Each is one `select`, compiled for the database that it is made in, and made anew by
+`migrate` whenever its text has changed. `READABLE` is all that the analyst's account may read."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from sqlalchemy import BigInteger, Connection, Double, Select, case, cast, delete, distinct, func, insert, inspect, select
+
+from .models import JobRow, LaunchRow, PlaceRow, ProfileRow
+from .profile import FORMAT
+
+# The row of `places` that knows which views were made.
+_MADE = "views"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: unit ("" for none) and what it says."""
+
+    name: str
+    unit: str
+    doc: str
+
+
+@dataclass(frozen=True)
+class View:
+    """A view, with the columns of its select in order."""
+
+    name: str
+    doc: str
+    select: Select
+
+    @property
+    def columns(self) -> list[Column]:
+        return [COLUMNS[name] for name in self.select.selected_columns.keys()]
+
+
+COLUMNS = {
+    name: Column(name, unit, doc)
+    for name, unit, doc in (
+        ("job", "", "key of the job, as in the address of its page and in `bellrock show`"),
+        ("job_id", "", "id that the queue or the user gave it; of several users' jobs with one id each is another job"),
+        ("user", "", "who ran it"),
+        ("uid", "", "number of that user"),
+        ("cluster", "", "cluster that it ran on, empty where none was told"),
+        ("program", "", "base name of the first launch's executable"),
+        ("command", "", "command line of the first launch"),
+        ("state", "", "running, completed or failed"),
+        ("exit_code", "", "of the first launch that failed, else 0; NULL while it runs or where none was told"),
+        ("start_utc", "UTC", "when it began, YYYY-MM-DD HH:MM:SS"),
+        ("end_utc", "UTC", "when it ended; NULL while it runs"),
+        ("start_ns", "ns", "when it began, since the epoch"),
+        ("end_ns", "ns", "when it ended, since the epoch; NULL while it runs"),
+        ("day", "UTC", "YYYY-MM-DD in which jobs began"),
+        ("month", "UTC", "YYYY-MM in which jobs began"),
+        ("runtime_s", "s", "from start to end, added up; NULL while it runs"),
+        ("node_s", "s", "runtime times nodes, added up"),
+        ("figures", "", "known; pending: not worked out yet; unseen: what it ran could not be watched. All that follows is NULL but where known"),
+        ("granularity", "", "process, or node where only records of its nodes were there"),
+        ("nodes", "", "nodes that it ran on; while figures are pending those of its launches"),
+        ("io_nodes", "", "nodes with a read or write"),
+        ("processes", "", "processes, N"),
+        ("io_processes", "", "processes with at least 1 % of the bytes of the busiest"),
+        ("files", "", "distinct files with a read or write"),
+        ("phases", "", "spans of I/O without a gap over 5 s"),
+        ("read_bytes", "bytes", "that reads returned"),
+        ("write_bytes", "bytes", "that writes took"),
+        ("mapped_bytes", "bytes", "length of memory mappings"),
+        ("read_ops", "operations", "reads"),
+        ("write_ops", "operations", "writes"),
+        ("metadata_ops", "operations", "open, close, stat, access, unlink, rename, mkdir, rmdir, readdir, link, truncate, sync"),
+        ("folded_ops", "operations", "operations whose sizes and times are means"),
+        ("errors", "operations", "calls that failed"),
+        ("unseen_programs", "", "programs that it ran and whose calls could not be seen"),
+        ("bandwidth_avg_read", "bytes/s", "bytes read by the time of reading in phases"),
+        ("bandwidth_avg_write", "bytes/s", "bytes written by the time of writing in phases"),
+        ("bandwidth_peak_read", "bytes/s", "bytes read in the busiest second"),
+        ("bandwidth_peak_write", "bytes/s", "bytes written in the busiest second"),
+        ("iops_avg", "1/s", "reads and writes by their time in phases"),
+        ("mdops_avg", "1/s", "metadata operations inside phases by the phases' time"),
+        ("io_mode_read", "", "N-N, N-M, N-1, 1-1; NULL where it read nothing"),
+        ("io_mode_write", "", "N-N, N-M, N-1, 1-1; NULL where it wrote nothing"),
+        ("slowest_op_s", "s", "its longest operation"),
+        ("node", "", "name of a node"),
+        ("launches", "", "launches (`bellrock run`), a job may have several"),
+        ("jobs", "", "how many jobs"),
+        ("jobs_known", "", "how many of them have figures: bytes and operations are the sums over these, NULL where there is none"),
+        ("jobs_failed", "", "how many of them failed"),
+        ("users", "", "distinct users"),
+        ("programs", "", "distinct programs"),
+    )
+}
+
+_HAS_FIGURES = (ProfileRow.job == JobRow.id) & (ProfileRow.format == FORMAT)
+# A plain division would be one of integers in SQLite, and one of few decimals in MySQL.
+_RUNTIME_S = cast(JobRow.end_ns - JobRow.start_ns, Double) / cast(10**9, Double)
+_NODES = func.coalesce(
+    ProfileRow.nodes, select(func.count(distinct(LaunchRow.node))).where(LaunchRow.job == JobRow.id).correlate(JobRow).scalar_subquery()
+)
+_DAY, _MONTH = func.substr(JobRow.start_utc, 1, 10), func.substr(JobRow.start_utc, 1, 7)
+
+
+def _total(expression):
+    """The sum of counts. Through floating point, exact up to 2^53: whatever records claim, no sum may be too large for SQLite to give any answer."""
+    return cast(func.sum(cast(expression, Double)), BigInteger)
+
+
+def _job_summary() -> Select:
+    named = [
+        JobRow.key.label("job"), JobRow.job_id, JobRow.user, JobRow.uid, JobRow.cluster, JobRow.program, JobRow.command, JobRow.state, JobRow.exit_code,
+        JobRow.start_utc, JobRow.end_utc, JobRow.start_ns, JobRow.end_ns, _RUNTIME_S.label("runtime_s"),
+        case((ProfileRow.job.is_(None), "pending"), (ProfileRow.read_ops.is_(None), "unseen"), else_="known").label("figures"),
+        ProfileRow.granularity, _NODES.label("nodes"),
+    ]  # fmt: skip
+    figures = (
+        "io_nodes", "processes", "io_processes", "files", "phases", "read_bytes", "write_bytes", "mapped_bytes", "read_ops", "write_ops", "metadata_ops",
+        "folded_ops", "errors", "unseen_programs", "bandwidth_avg_read", "bandwidth_avg_write", "bandwidth_peak_read", "bandwidth_peak_write",
+        "iops_avg", "mdops_avg", "io_mode_read", "io_mode_write", "slowest_op_s",
+    )  # fmt: skip
+    return select(*named, *(getattr(ProfileRow, name) for name in figures)).outerjoin_from(JobRow, ProfileRow, _HAS_FIGURES)
+
+
+def _job_nodes() -> Select:
+    counted = func.count().label("launches")
+    query = select(JobRow.key.label("job"), LaunchRow.node, JobRow.user, JobRow.program, JobRow.start_utc, JobRow.end_utc, counted)
+    query = query.join_from(JobRow, LaunchRow, LaunchRow.job == JobRow.id)
+    return query.group_by(JobRow.key, LaunchRow.node, JobRow.user, JobRow.program, JobRow.start_utc, JobRow.end_utc)
+
+
+def _usage(*keys, more=()) -> Select:
+    """Sums over the jobs that share the keys."""
+    sums = [_total(getattr(ProfileRow, name)).label(name) for name in ("read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "errors")]
+    query = select(
+        *keys, func.count().label("jobs"), func.count(ProfileRow.read_ops).label("jobs_known"),
+        _total(case((JobRow.state == "failed", 1), else_=0)).label("jobs_failed"), *more,
+        func.sum(_RUNTIME_S).label("runtime_s"), func.sum(_RUNTIME_S * _NODES).label("node_s"), *sums,
+    )  # fmt: skip
+    return query.outerjoin_from(JobRow, ProfileRow, _HAS_FIGURES).group_by(*(key.element if hasattr(key, "element") else key for key in keys))
+
+
+VIEWS = (
+    View("job_summary", "One row a job.", _job_summary()),
+    View("job_nodes", "One row a job and node from which launches of it were told.", _job_nodes()),
+    View("usage_by_user_month", "Sums over the jobs of a user that began in a month.", _usage(_MONTH.label("month"), JobRow.user)),
+    View("usage_by_program_month", "Sums over the jobs of a program that began in a month.", _usage(_MONTH.label("month"), JobRow.program)),
+    View("usage_by_cluster_month", "Sums over the jobs of a cluster that began in a month.", _usage(_MONTH.label("month"), JobRow.cluster)),
+    View(
+        "usage_by_day", "Sums over the jobs that began on a day.",
+        _usage(_DAY.label("day"), more=(func.count(distinct(JobRow.user)).label("users"), func.count(distinct(JobRow.program)).label("programs"))),
+    ),
+    View("usage_by_io_mode_month", "Sums over the jobs of a month whose writes have a mode in common.", _usage(_MONTH.label("month"), ProfileRow.io_mode_write)),
+)  # fmt: skip
+# Nothing of accounts or tokens: what is not named here is refused.
+READABLE = tuple(model.__tablename__ for model in (JobRow, LaunchRow, ProfileRow)) + tuple(view.name for view in VIEWS)
+
+
+def refresh(connection: Connection) -> None:
+    """Make the views as they are defined here, if they are not so already."""
+    texts = {view.name: _text(connection, view) for view in VIEWS}
+    made = {"digest": hashlib.sha256(json.dumps(texts).encode()).hexdigest(), "names": list(texts)}
+    if _made(connection) == made:
+        return
+    drop(connection)
+    for name, text in texts.items():
+        # MySQL: with the rights of whoever asks, so that the account that made it may go.
+        how = "CREATE VIEW" if connection.dialect.name == "sqlite" else "CREATE SQL SECURITY INVOKER VIEW"
+        connection.exec_driver_sql(f"{how} {name} AS {text}")
+    connection.execute(insert(PlaceRow).values(name=_MADE, json=json.dumps(made)))
+
+
+def drop(connection: Connection) -> None:
+    """Remove our views, those of other versions too."""
+    ours = {view.name for view in VIEWS}
+    if PlaceRow.__tablename__ in inspect(connection).get_table_names():
+        ours |= set((_made(connection) or {"names": []})["names"])
+    for name in ours & set(inspect(connection).get_view_names()):
+        connection.exec_driver_sql(f"DROP VIEW {name}")
+    if PlaceRow.__tablename__ in inspect(connection).get_table_names():
+        connection.execute(delete(PlaceRow).where(PlaceRow.name == _MADE))
+
+
+def _made(connection: Connection) -> dict | None:
+    text = connection.scalar(select(PlaceRow.json).where(PlaceRow.name == _MADE))
+    return None if text is None else json.loads(text)
+
+
+def _text(connection: Connection, view: View) -> str:
+    return str(view.select.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))
