@@ -8,11 +8,13 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pyarrow as pa
 
+from pipeline.rollup import METADATA_OPS
+
 from .grouping import counts, highest, lowest, sums
 from .io_mode import io_modes, job_mode
 from .job import Job
 from .latency import slowest, took
-from .runs import METADATA_OPS, Runs, read_runs
+from .runs import Runs, read_runs
 from .series import peak_per_s
 
 LISTED_PHASES_MAX = 1000

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-
 from .grouping import compact
 from .latency import Latency, read_latency
 

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .runs import METADATA_OPS, Runs
+from pipeline.rollup import METADATA_OPS
+
+from .runs import Runs
 
 SECOND_NS = 10**9
 MAX_POINTS = 5000

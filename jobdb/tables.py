@@ -5,8 +5,10 @@ from itertools import compress
 
 import numpy as np
 
+from pipeline.rollup import METADATA_OPS
+
 from .grouping import compact, counts, group, highest, lowest, sums
-from .runs import METADATA_OPS, Runs
+from .runs import Runs
 
 _TRAFFIC_SORTS = ("bytes", "read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "errors", "first_ns", "last_ns")
 FILE_SORTS = (*_TRAFFIC_SORTS, "processes", "mapped_bytes", "file")

@@ -2,7 +2,8 @@
 
 from fractions import Fraction
 
-from jobdb.runs import LATEST_NS, METADATA_OPS
+from jobdb.runs import LATEST_NS
+from pipeline.rollup import METADATA_OPS
 
 S = 10**9
 NOTICES = ("start", "unseen")

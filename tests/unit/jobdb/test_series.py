@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobdb.runs import METADATA_OPS, read_runs
+from jobdb.runs import read_runs
+from pipeline.rollup import METADATA_OPS
 from jobdb.series import MAX_POINTS, choose_step_ns, peak_per_s, series, spread
 from tests.unit.jobdb import naive
 from tests.unit.jobdb.tables import T0, row, rows, table
