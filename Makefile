@@ -25,7 +25,8 @@ STEP := scripts/step.sh
 FRONTEND := webapp/frontend
 
 # What scripts/system.sh looks for: what `make build` cannot do without, then what the goal likes to have.
-NEEDS := build $(if $(filter demo,$(MAKECMDGOALS)),demo) $(if $(filter test bench,$(MAKECMDGOALS)),demo test)
+NEEDS := build $(if $(filter demo,$(MAKECMDGOALS)),demo) $(if $(filter test bench,$(MAKECMDGOALS)),demo test) \
+	$(if $(filter test bench stack soak,$(MAKECMDGOALS)),site)
 
 rust_files = $(shell find $(1) -type f \( -name '*.rs' -o -name '*.toml' \) 2>/dev/null)
 TRACEPACK_SOURCES := Cargo.toml Cargo.lock compression/Cargo.toml $(call rust_files,compression/src)
@@ -41,10 +42,12 @@ FUZZ_TARGETS := frame line ring spool
 # Of `make soak`.
 KILLS := 30
 
-.PHONY: help demo test soak fuzz build lint lock bench clean system anew
+.PHONY: help demo stack stack-down servers test soak fuzz build lint lock bench clean system anew
 
 help:
 	@echo 'make demo               build everything, run real programs under watch, serve the pages'
+	@echo 'make stack              start a miniature site on this machine: Elasticsearch, Redis, MySQL'
+	@echo 'make stack-down         end it'
 	@echo 'make test [LAYER=unit]  run the tests (layers: unit, integration, e2e)'
 	@echo 'make build              build everything that demo and test need'
 	@echo 'make lint               check style and common mistakes, Python, Rust, C and TypeScript'
@@ -57,7 +60,17 @@ help:
 demo: build
 	@exec bellrock demo $(ARGS)
 
-test: build $(STAMP)/python-dev
+stack: build
+	@bellrock stack up $(ARGS)
+
+stack-down: $(STAMP)/python
+	@bellrock stack down $(ARGS)
+
+# Fetched before the tests, which have no time for it; those that need what cannot be had say so.
+servers: $(STAMP)/python
+	@bellrock stack fetch || echo 'Going on without: what needs them will be left out.'
+
+test: build $(STAMP)/python-dev $(if $(filter unit,$(LAYER)),,servers)
 	@python scripts/run_tests.py $(if $(LAYER),--layer $(LAYER))
 
 lint: build $(STAMP)/python-dev

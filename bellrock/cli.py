@@ -12,6 +12,7 @@ import click
 
 from bellrock import __version__, console, entry, output
 from bellrock.errors import EXIT_FAILED, ApiError, BellrockError
+from bellrock.stack.command import stack
 
 if TYPE_CHECKING:
     from bellrock.embedded import Lease
@@ -42,6 +43,7 @@ Examples:
   bellrock audit                             is anything missing?
   bellrock demo                              real programs, watched live in the browser
   bellrock simulate --state DIR              records of jobs that never ran, for trials and benchmarks
+  bellrock stack up                          a miniature site's servers on this machine
 
 {EXIT_CODES}""",
 )
@@ -371,6 +373,9 @@ def simulate(
         output.show_json(done)
 
 
+cli.add_command(stack)
+
+
 @contextmanager
 def _server(kind: str) -> "Iterator[Lease]":
     """The running server, or one for the time of this command, whose start is shown if it takes long."""
@@ -418,7 +423,7 @@ def main() -> None:
         output.abandon()
         code = 0
     except BellrockError as error:
-        console.fail(error.what, error.hint)
+        console.fail(error.what, error.hint, error.detail)
         code = error.exit_code
     except Exception as error:
         if os.environ.get("BELLROCK_DEBUG"):

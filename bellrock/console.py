@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -38,9 +38,10 @@ def warn(line: str) -> None:
     stderr().print(Text.assemble(("bellrock: ", "yellow"), text.plain(line)))
 
 
-def fail(what: str, hint: str = "") -> None:
-    """Why the command ends."""
-    stderr().print(Text.assemble(("bellrock: ", "bold red"), text.plain(what), f"\n  {text.plain(hint)}" if hint else ""))
+def fail(what: str, hint: str = "", detail: Sequence[str] = ()) -> None:
+    """Why the command ends; `detail` are lines of another program."""
+    lines = [*([hint] if hint else []), *(f"  {line}" for line in detail)]
+    stderr().print(Text.assemble(("bellrock: ", "bold red"), text.plain(what), *(f"\n  {text.plain(line)}" for line in lines)))
 
 
 class _Handler(logging.Handler):

@@ -1,22 +1,26 @@
 """What can go wrong for a user: what, where, and what to do next. `cli` turns these into an exit code, never a traceback."""
 
+from collections.abc import Sequence
+
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_UNAVAILABLE = 3
 
 
 class BellrockError(Exception):
-    """An error for a person. `what` says what failed and where, `hint` which command or step comes next."""
+    """An error for a person. `what` says what failed and where, `hint` which command or step comes next, `detail` are lines of
+    another program that tell more."""
 
     exit_code = EXIT_FAILED
 
-    def __init__(self, what: str, hint: str = "") -> None:
+    def __init__(self, what: str, hint: str = "", detail: Sequence[str] = ()) -> None:
         super().__init__(what)
         self.what = what
         self.hint = hint
+        self.detail = tuple(detail)
 
     def __str__(self) -> str:
-        return f"{self.what}; {self.hint}" if self.hint else self.what
+        return "\n  ".join((f"{self.what}; {self.hint}" if self.hint else self.what, *self.detail))
 
 
 class UsageError(BellrockError):

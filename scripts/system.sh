@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Looks for what must come from the distribution and installs what is missing, as root with apt-get.
-# `system.sh build [demo] [test]`: `build` cannot be done without; `demo` and `test` can, with less to see.
+# `system.sh build [demo] [test] [site]`: `build` cannot be done without; `demo`, `test` and `site` can, with less to see.
 # Anyone else is told the one line to run. With nothing missing this takes some milliseconds and prints nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -51,11 +51,48 @@ browser() {
   return 1
 }
 
+# A Java that Elasticsearch can use; bellrock/stack/java.py looks closer.
+java_21() {
+  local home
+  for home in ${JAVA_HOME:+"$JAVA_HOME"} /usr/lib/jvm/*; do
+    grep -qsE '^JAVA_VERSION="(2[1-9]|[3-9][0-9])' "$home/release" && return 0
+  done
+  return 1
+}
+
+# The servers of a site, but for those that Maven fetches.
+look_for_servers() {
+  local package
+  has redis-server || optional+=(redis-server)
+  # Without the service that Debian's mariadb-server would start.
+  has mariadbd || [[ -x /usr/sbin/mariadbd ]] || optional+=(mariadb-server-core)
+  has mariadb || optional+=(mariadb-client-core)
+  has setpriv || optional+=(util-linux)
+  has openssl || optional+=(openssl)
+  has mvn || optional+=(maven)
+  # What MySQL's own build is linked with.
+  if ! compgen -G '/usr/lib/*/libaio.so.1*' >/dev/null; then
+    package=libaio1
+    ! package_known libaio1t64 || package=libaio1t64
+    optional+=("$package")
+  fi
+  compgen -G '/usr/lib/*/libnuma.so.1' >/dev/null || optional+=(libnuma1)
+  java_21 && return 0
+  for package in openjdk-21-jre-headless openjdk-25-jre-headless; do
+    if package_known "$package"; then
+      optional+=("$package")
+      return 0
+    fi
+  done
+  echo 'No Java 21 or newer found, and no package of one is known: what needs Elasticsearch will be left out. Debian 12 has none; unpack a JDK and set JAVA_HOME.'
+}
+
 look_for_optional() {
   optional=()
   local need
   for need in "$@"; do
     case $need in
+      site) look_for_servers ;;
       demo)
         has fio || optional+=(fio)
         { has mpicc && has mpirun; } || optional+=(openmpi-bin libopenmpi-dev)
@@ -104,6 +141,7 @@ fi
 
 scripts/step.sh apt-update 'Reading the list of Debian packages' apt-get update -o DPkg::Lock::Timeout=300
 look_for_essential # which Python to ask for can be told only now
+look_for_optional ${needs[@]+"${needs[@]}"} # and which packages there are
 if ((${#essential[@]})); then
   for package in "${essential[@]}"; do
     if [[ $package == python3* ]] && ! package_known "$package"; then

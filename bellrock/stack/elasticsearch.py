@@ -20,6 +20,7 @@ from bellrock.stack.tls import Tls
 HEAP_MIB = 512
 READY_S = 300.0
 ASK_S = 10.0
+MASTER_S = 2
 ANSWER_BYTES_MAX = 16 << 20
 PBKDF2_ROUNDS = 10_000
 # The user by which readiness is asked for; superuser, its password made anew in each folder.
@@ -47,8 +48,8 @@ class Security:
 
 
 class Elasticsearch(Server):
-    """One node. `group` is its node.attr.group; `peers` are all transport addresses ("127.0.0.1:9300") of its cluster with the names of its
-    nodes, and None for a node alone."""
+    """One node. `group` is its node.attr.group; `peers`, which `introduce` sets, are the transport addresses
+    ("127.0.0.1:9300") of all nodes of its cluster by their names; None: it is alone."""
 
     title = "Elasticsearch"
     ready_s = READY_S
@@ -120,11 +121,12 @@ class Elasticsearch(Server):
         return {"ES_JAVA_HOME": str(java_home()), "ES_PATH_CONF": str(self.folder / "config"), "ES_TMPDIR": str(self.folder / "tmp")}
 
     def answers(self) -> bool:
+        """Whether it is in a cluster that has a master; other nodes may be missing."""
         try:
-            health = self.ask("_cluster/health")
+            health = self.ask(f"_cluster/health?master_timeout={MASTER_S}s")
         except (OSError, ValueError):
             return False
-        return isinstance(health, dict) and health.get("number_of_nodes", 0) >= (len(self.peers) if self.peers else 1)
+        return isinstance(health, dict) and health.get("number_of_nodes", 0) >= 1
 
     def _yml(self) -> str:
         """elasticsearch.yml; JSON is YAML, too."""
@@ -171,25 +173,11 @@ class Elasticsearch(Server):
         }
 
 
-class Cluster:
-    """Several nodes that know each other, started at once."""
-
-    def __init__(self, nodes: Sequence[Elasticsearch]) -> None:
-        self.nodes = list(nodes)
-
-    def start(self) -> None:
-        """Starts all, and returns when each has found the others. Raises BellrockError."""
-        peers = {node.name: f"{HOST}:{node.transport_port}" for node in self.nodes}
-        for node in self.nodes:
-            node.peers = peers
-        for node in self.nodes:
-            node.start(wait=False)
-        for node in self.nodes:
-            node.wait_ready()
-
-    def stop(self) -> None:
-        for node in self.nodes:
-            node.stop()
+def introduce(nodes: Sequence[Elasticsearch]) -> None:
+    """Makes nodes, none of which was started here yet, one cluster. Start each with wait=False, and then wait for each: alone none gets ready."""
+    peers = {node.name: f"{HOST}:{node.transport_port}" for node in nodes}
+    for node in nodes:
+        node.peers = peers
 
 
 class _Session:

@@ -96,8 +96,8 @@ class Server(ABC):
         Raises BellrockError, with the last lines of its log, when it ends or does not answer within `ready_s`."""
         self._make_folder()
         found = self._record()
-        if found and processes(found["mark"]):
-            if found.get("settings") == self._settings_sum() and self.answers():
+        if found and any(processes(found["mark"])):
+            if found.get("settings") == self._settings_sum() and (self.answers() or not wait):
                 return
             self.stop()
         settings = self._settings_sum()  # all ports are chosen with this
@@ -134,12 +134,9 @@ class Server(ABC):
         self.stop()
         self.start()
 
-    def tail(self) -> str:
-        """The last lines of its log."""
-        return tail(self.log)
-
     def failure(self, what: str) -> BellrockError:
-        return Unavailable(f"{self.title} in {self.folder} {what}. The last lines of {self.log}:\n{self.tail()}", f"look into {self.folder}, then try again")
+        """The error of a server that does not do what it should, with the last lines of its log."""
+        return Unavailable(f"{self.title} in {self.folder} {what}", f"look into {self.log}, of which these are the last lines, then try again", tail(self.log))
 
     def chosen_port(self, name: str, wanted: int | None = None) -> int:
         """The port of this name, the same until the next start."""
@@ -174,7 +171,7 @@ class Server(ABC):
         """Runs a tool as the server's user, its output to the log. Raises BellrockError."""
         with self.log.open("ab") as output:
             done = subprocess.run(
-                self._as_user(command), env=self._environ({}), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=limit_s
+                self._as_user(command), env=self._environ(self.environment()), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=limit_s
             )
         if done.returncode:
             raise self.failure(f"could not be made: `{Path(command[0]).name}` ended with {done.returncode}")
@@ -291,15 +288,14 @@ def _gone(pid: int) -> bool:
     return fields[0] in "ZX" and fields[17] == "1"
 
 
-def tail(path: Path) -> str:
+def tail(path: Path) -> list[str]:
     """The last lines of a log, at most TAIL_LINES; a word where there is none."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - TAIL_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
+            return file.read().decode(errors="replace").splitlines()[-TAIL_LINES:]
     except OSError as error:
-        return f"  ({error.strerror})"
-    return "\n".join(f"  {line}" for line in lines[-TAIL_LINES:]) or "  (it is empty)"
+        return [f"({path}: {error.strerror})"]
 
 
 def _new_port() -> int:

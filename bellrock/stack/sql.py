@@ -81,6 +81,7 @@ class SqlServer(Server):
                 data.rename(self.folder / f"data.broken-{secrets.token_hex(4)}")
             self.make_data(data)
             made.touch()
+        self.make("files")
         self.write("init.sql", self._init_sql())
         if self.tls:
             for name, path in (("ca.crt", self.tls.ca), ("server.crt", self.tls.cert), ("server.key", self.tls.key)):
@@ -100,7 +101,7 @@ class SqlServer(Server):
             "--performance-schema=OFF",
             "--character-set-server=utf8mb4",
             "--local-infile=OFF",
-            f"--secure-file-priv={self.folder / 'data'}",
+            f"--secure-file-priv={self.folder / 'files'}",
         ]
         if self.tls:
             options += [
