@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-essential=() optional=()
+essential=() optional=() notes=()
 
 has() { command -v "$1" >/dev/null 2>&1; }
 package_known() { [[ $(apt-cache policy "$1" 2>/dev/null) == *"Candidate: "[0-9]* ]]; }
@@ -84,11 +84,11 @@ look_for_servers() {
       return 0
     fi
   done
-  echo 'No Java 21 or newer found, and no package of one is known: what needs Elasticsearch will be left out. Debian 12 has none; unpack a JDK and set JAVA_HOME.'
+  notes+=('No Java 21 or newer found, and no package of one is known: what needs Elasticsearch will be left out. Debian 12 has none; unpack a JDK and set JAVA_HOME.')
 }
 
 look_for_optional() {
-  optional=()
+  optional=() notes=()
   local need
   for need in "$@"; do
     case $need in
@@ -106,11 +106,15 @@ look_for_optional() {
         # Ubuntu's package of this name only fetches a snap, which cannot be had in a container.
         if ! grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null; then optional+=(chromium)
         elif has snap; then optional+=(chromium-browser)
-        else echo 'No Chromium found: the browser tests will be skipped. Install Chromium or Chrome, or set BELLROCK_CHROMIUM to its path.'
+        else notes+=('No Chromium found: the browser tests will be skipped. Install Chromium or Chrome, or set BELLROCK_CHROMIUM to its path.')
         fi
         ;;
     esac
   done
+}
+
+say_notes() {
+  ((${#notes[@]} == 0)) || printf '%s\n' "${notes[@]}"
 }
 
 install() { # NAME TEXT PACKAGE …
@@ -125,14 +129,19 @@ for need in "$@"; do [[ $need == build ]] || needs+=("$need"); done
 look_for_essential
 look_for_optional ${needs[@]+"${needs[@]}"}
 missing=("${essential[@]}" "${optional[@]}")
-((${#missing[@]} == 0)) && exit 0
+if ((${#missing[@]} == 0)); then
+  say_notes
+  exit 0
+fi
 
 if ! has apt-get; then
+  say_notes
   echo "Missing, by their Debian names: ${missing[*]}. Install them by your system's own means." >&2
   if ((${#essential[@]})); then exit 1; else exit 0; fi
 fi
 
 if ((EUID != 0)); then
+  say_notes
   echo "Missing: ${missing[*]}. To install: sudo apt-get update && sudo apt-get install -y ${missing[*]}" >&2
   if ((${#essential[@]})); then exit 1; fi
   echo 'Going on without: what needs them will be left out.' >&2
@@ -142,6 +151,7 @@ fi
 scripts/step.sh apt-update 'Reading the list of Debian packages' apt-get update -o DPkg::Lock::Timeout=300
 look_for_essential # which Python to ask for can be told only now
 look_for_optional ${needs[@]+"${needs[@]}"} # and which packages there are
+say_notes
 if ((${#essential[@]})); then
   for package in "${essential[@]}"; do
     if [[ $package == python3* ]] && ! package_known "$package"; then
