@@ -148,7 +148,8 @@ def _fetch(artifact: Artifact, repository: Path) -> Path:
     maven = shutil.which("mvn")
     if maven is None:
         raise Missing(f"{artifact.title} is fetched by Maven, and `mvn` is missing", "run `apt-get install maven`, then try again")
-    command = [maven, "-B", "-ntp", "-q", f"-Dmaven.repo.local={repository}", PLUGIN, "-Dtransitive=false", f"-Dartifact={artifact.coordinates}"]
+    wish = [PLUGIN, "-Dtransitive=false", f"-Dartifact={artifact.coordinates}"]
+    command = [maven, "-B", "-ntp", "-q", f"-Dmaven.repo.local={repository}", *wish]
     path = repository / artifact.in_repository
     console.say(f"fetching {artifact.title}, {artifact.size // MIB} MiB, once: it is kept in {cache_dir()}")
     log = repository.with_name("maven.log")
@@ -164,9 +165,10 @@ def _fetch(artifact: Artifact, repository: Path) -> Path:
                 process.kill()
             process.wait()
     if process.returncode or not path.is_file():
-        said = " / ".join(log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
         raise BellrockError(
-            f"{artifact.title} could not be fetched; Maven ended with {process.returncode} and said: {said}", f"try by hand: {' '.join(command)}"
+            f"{artifact.title} could not be fetched; Maven ended with {process.returncode}",
+            f"its last lines are below; try by hand, what it then leaves in ~/.m2 is taken: mvn {' '.join(wish)}",
+            log.read_text(errors="replace").splitlines()[-TAIL_LINES:],
         )
     found = _sha256(path)
     if found != artifact.sha256:
