@@ -25,8 +25,8 @@ STEP := scripts/step.sh
 FRONTEND := webapp/frontend
 
 # What scripts/system.sh looks for: what `make build` cannot do without, then what the goal likes to have.
-NEEDS := build $(if $(filter demo,$(MAKECMDGOALS)),demo) $(if $(filter test bench,$(MAKECMDGOALS)),demo test) \
-	$(if $(filter test bench stack soak,$(MAKECMDGOALS)),site)
+NEEDS := build $(if $(filter demo,$(MAKECMDGOALS)),demo) $(if $(filter test test-site bench,$(MAKECMDGOALS)),demo test) \
+	$(if $(filter test test-site bench stack soak,$(MAKECMDGOALS)),site)
 
 rust_files = $(shell find $(1) -type f \( -name '*.rs' -o -name '*.toml' \) 2>/dev/null)
 TRACEPACK_SOURCES := Cargo.toml Cargo.lock compression/Cargo.toml $(call rust_files,compression/src)
@@ -42,13 +42,14 @@ FUZZ_TARGETS := frame line ring spool
 # Of `make soak`.
 KILLS := 30
 
-.PHONY: help demo stack stack-down servers test soak fuzz build lint lock bench clean system anew
+.PHONY: help demo stack stack-down servers test test-site soak fuzz build lint lock bench clean system anew
 
 help:
 	@echo 'make demo               build everything, run real programs under watch, serve the pages'
 	@echo 'make stack              start a miniature site on this machine: Elasticsearch, Redis, MySQL'
 	@echo 'make stack-down         end it'
 	@echo 'make test [LAYER=unit]  run the tests (layers: unit, integration, e2e)'
+	@echo 'make test-site          run the longer tests on the servers of a whole site'
 	@echo 'make build              build everything that demo and test need'
 	@echo 'make lint               check style and common mistakes, Python, Rust, C and TypeScript'
 	@echo 'make bench [ONLY=name]  measure; writes bench/*.json and the tables in docs/performance.md'
@@ -72,6 +73,9 @@ servers: $(STAMP)/python
 
 test: build $(STAMP)/python-dev $(if $(filter unit,$(LAYER)),,servers)
 	@python scripts/run_tests.py $(if $(LAYER),--layer $(LAYER))
+
+test-site: build $(STAMP)/python-dev servers
+	@python scripts/run_tests.py --layer site
 
 lint: build $(STAMP)/python-dev
 	@scripts/lint.sh

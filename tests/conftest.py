@@ -25,7 +25,7 @@ from tests.servers import (  # noqa: F401  fixtures for all layers
 )
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("unit", "integration", "e2e")
+LAYERS = ("unit", "integration", "e2e", "site")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 KEPT = ("BELLROCK_CHROMIUM", "BELLROCK_BUILD")  # where things lie on this machine, not how they behave
 
