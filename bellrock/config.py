@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bellrock.errors import UsageError
+from jobdb import address
+from jobdb.address import Access
 from pipeline.listen import is_loopback
 
 SAMPLE = Path(__file__).with_name("server.sample.toml")
@@ -49,16 +51,32 @@ class Agent:
 
 
 @dataclass(frozen=True)
+class Jobdb:
+    """The job database: "" is SQLite in the state, else an address as jobdb.address has it. The analyst's account is for `bellrock sql`."""
+
+    url: str = ""
+    password_file: str = ""
+    ca: str = ""
+    analyst: str = "analyst"
+    analyst_password_file: str = ""
+
+    def access(self, state: Path) -> Access:
+        """The server's way to it."""
+        return Access(self.url, self.password_file, self.ca) if self.url else Access(f"sqlite:///{state / 'jobs.db'}")
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings. `explicit` holds those that were set ("http.port"), for where a default may give way and a wish may not."""
 
     http: Http = field(default_factory=Http)
     ingest: Ingest = field(default_factory=Ingest)
     agent: Agent = field(default_factory=Agent)
+    jobdb: Jobdb = field(default_factory=Jobdb)
     explicit: frozenset[str] = frozenset()
 
 
-SECTIONS: dict[str, type] = {"http": Http, "ingest": Ingest, "agent": Agent}
+SECTIONS: dict[str, type] = {"http": Http, "ingest": Ingest, "agent": Agent, "jobdb": Jobdb}
 _AT_LEAST = {"http.port": 0, "ingest.port": 0, "http.threads": 4, "agent.spool_mib": 1, "agent.drain_s": 1}
 _AT_MOST = {"http.port": 65535, "ingest.port": 65535, "http.threads": 256, "agent.spool_mib": 1 << 20, "agent.drain_s": 600}
 
@@ -106,9 +124,10 @@ def parse(table: dict[str, Any], where: str, overrides: dict[str, Any] | None = 
             name = f"{section}.{key}"
             _check(name, value, getattr(SECTIONS[section](), key), source(name))
     explicit = frozenset(f"{section}.{key}" for section, values in given.items() for key in values)
-    parsed = Config(Http(**given["http"]), Ingest(**given["ingest"]), Agent(**given["agent"]), explicit)
+    parsed = Config(Http(**given["http"]), Ingest(**given["ingest"]), Agent(**given["agent"]), Jobdb(**given["jobdb"]), explicit)
     _check_tls(parsed.ingest, where)
     _check_logs(parsed.agent.lwfs_client_logs, where)
+    _check_jobdb(parsed.jobdb, where)
     _check_host("http.host", parsed.http.host, source("http.host"), "and Bellrock has no accounts yet")
     if not parsed.ingest.tls:
         _check_host("ingest.host", parsed.ingest.host, where, "and there is no TLS: ingest.tls_cert is not set")
@@ -124,6 +143,21 @@ def _check_tls(ingest: Ingest, where: str) -> None:
             raise UsageError(f"{where}: ingest.{name} is missing", f"TLS wants all of {', '.join(f'ingest.{n}' for n in paths)}; docs/tls.md tells how to make them")
         if not Path(path).is_absolute():
             raise UsageError(f"{where}: ingest.{name} = {path!r} is not an absolute path", "begin it with /")
+
+
+def _check_jobdb(jobdb: Jobdb, where: str) -> None:
+    if not jobdb.url:
+        for name in ("password_file", "ca", "analyst_password_file"):
+            if getattr(jobdb, name):
+                raise UsageError(f"{where}: jobdb.{name} is set and jobdb.url is not", "SQLite needs none: set jobdb.url, or take that away")
+        return
+    try:
+        for path in (jobdb.password_file, jobdb.analyst_password_file):
+            address.parse(jobdb.url, path, jobdb.ca)
+    except address.BadAddress as error:
+        raise UsageError(f"{where}: [jobdb]: {error.args[0]}", error.hint) from error
+    if not address.NAME.fullmatch(jobdb.analyst):
+        raise UsageError(f"{where}: jobdb.analyst = {jobdb.analyst!r} is no name of an account", "take a-z, 0-9 and _, beginning with a letter, 32 at most")
 
 
 def _check_logs(logs: list[Any], where: str) -> None:

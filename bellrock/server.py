@@ -1,6 +1,6 @@
 """The embedded server: one process with store, job database, ingest, API and pages, and one agent beside it.
 
-This is the only file that wires. The state directory holds records.duckdb, jobs.db, spool/, agent.toml, agent.log, ingest.sock (where
+This is the only file that wires. The state directory holds records.duckdb, jobs.db (where no other job database is set), spool/, agent.toml, agent.log, ingest.sock (where
 the agent delivers), lock (held while a server owns the state) and server.json (where the server is, for every other command).
 """
 
@@ -39,6 +39,7 @@ class Server:
         self._lock = StateLock(state)
         self._agent: AgentChild | None = None
         self._ingest: Any = None
+        self._settler: Any = None
         # Ours until the ingest has it.
         self._socket: Any = None
         # What stop() closes after the agent, in this order.
@@ -81,11 +82,12 @@ class Server:
         from pipeline.store.duckdb import DuckDBStore
         from pipeline.tls import TlsError, TlsFiles
         from webapp.api import create_app
+        from webapp.api.settle import Settler
         from webapp.serve import HttpServer
 
         store = DuckDBStore(self.state / "records.duckdb")
         self._closing.insert(0, ("the store", store.close))
-        jobdb = JobDB(f"sqlite:///{self.state / 'jobs.db'}")
+        jobdb = JobDB(config.jobdb.access(self.state))
         self._closing.insert(0, ("the job database", jobdb.close))
         tls = None
         if config.ingest.tls and not self.ingest_port and self.kind == "server":
@@ -103,6 +105,9 @@ class Server:
         built = paths.build_dir() / "frontend"
         settings = {"THREADS": config.http.threads} | ({"FRONTEND_DIR": built} if built.is_dir() else {})
         app = create_app(settings, store=store, jobdb=jobdb, status=self.status)
+        self._settler = Settler(jobdb, app.extensions["bellrock"].analyses)
+        self._settler.start()
+        self._closing.insert(0, ("the profiles' thread", self._settler.stop))
         if "http.port" not in config.explicit:
             http_port = ports.pick_port(http_host, config.http.port, before and ports.of_url(before.url))
         elif config.http.port:
@@ -145,6 +150,7 @@ class Server:
             "url": self.url,
             "agent": {"pid": agent.pid, "restarts": agent.restarts} if agent else None,
             "ingest": self._ingest.status() if self._ingest else None,
+            "profiles": self._settler.status() if self._settler else None,
         }
 
     def stop(self) -> None:

@@ -1,6 +1,7 @@
 """Where the job database is, as [jobdb] in server.toml says it. No driver is loaded here: the configuration is read by every command."""
 
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,19 @@ SCHEME = "mysql+pymysql"
 FORM = f"{SCHEME}://USER@HOST:PORT/DATABASE, or {SCHEME}://USER@/DATABASE?unix_socket=/PATH"
 PORT = 3306
 PASSWORD_BYTES_MAX = 1024
+
+
+# What accounts and databases may be called.
+NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+
+
+@dataclass(frozen=True)
+class Access:
+    """The way to a job database. url: "sqlite:///PATH", or see `parse`; the others are absolute paths, for a server alone."""
+
+    url: str
+    password_file: str = ""
+    ca: str = ""
 
 
 class BadAddress(ValueError):
@@ -54,8 +68,10 @@ def parse(url: str, password_file: str = "", ca: str = "") -> Address:
         raise BadAddress("the address holds a password, which everybody sees who sees the address", "put it into the file that password_file names")
     options = dict(parse_qsl(parts.query))
     database, socket = unquote(parts.path.removeprefix("/")), options.pop("unix_socket", "")
-    if parts.scheme != SCHEME or not parts.username or not database or "/" in database or options or parts.fragment:
+    if parts.scheme != SCHEME or not parts.username or not database or options or parts.fragment:
         raise BadAddress(f"{url!r} is no address of a MySQL or MariaDB database", f"write {FORM}")
+    if not NAME.fullmatch(database):
+        raise BadAddress(f"{database!r} is no name of a database here", "take a-z, 0-9 and _, beginning with a letter, 32 at most")
     if bool(socket) == bool(parts.hostname) or (socket and not socket.startswith("/")):
         raise BadAddress(f"{url!r} names neither a host alone nor an absolute path of a socket alone", f"write {FORM}")
     host = parts.hostname or ""

@@ -11,7 +11,7 @@ from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from .address import Address, BadAddress, parse, read_password
+from .address import Access, Address, BadAddress, parse, read_password
 
 CONNECT_TIMEOUT_S = 10
 # An answer that takes longer is taken for a lost connection.
@@ -39,16 +39,16 @@ class JobDBAway(JobDBError):
     """The job database does not answer, or breaks each transaction off. What was to be written may be written again: nothing of it is there, or all."""
 
 
-def make_engine(url: str, password_file: str = "", ca: str = "", read_timeout_s: float = READ_TIMEOUT_S) -> tuple[Engine, str]:
-    """An engine, and how errors call the database. url: "sqlite:///PATH", or see `address.parse`. Raises JobDBError."""
-    if url.startswith("sqlite:"):
-        engine = create_engine(url)
+def make_engine(access: Access, read_timeout_s: float = READ_TIMEOUT_S) -> tuple[Engine, str]:
+    """An engine, and how errors call the database. Raises JobDBError."""
+    if access.url.startswith("sqlite:"):
+        engine = create_engine(access.url)
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
-        return engine, url.removeprefix("sqlite:///")
+        return engine, access.url.removeprefix("sqlite:///")
     try:
-        address = parse(url, password_file, ca)
-        return mysql_engine(address, read_password(password_file), read_timeout_s), str(address)
+        address = parse(access.url, access.password_file, access.ca)
+        return mysql_engine(address, read_password(access.password_file), read_timeout_s), str(address)
     except BadAddress as error:
         raise JobDBError(f"the job database: {error}") from error
 

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import func, select, tuple_
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from . import migrate
-from .engine import JobDBAway, JobDBError, Transactions, make_engine
+from .address import Access
+from .engine import JobDBAway, JobDBError, Transactions, make_engine, message
 from .job import Job
 from .launches import apply
 from .models import FIGURES, JobRow, LaunchRow, PlaceRow, ProfileRow
 from .profile import FORMAT, LISTED
 from .search import fold
 
-__all__ = ["LIMIT_MAX", "SORTS", "STATES", "BadCursor", "JobDB", "JobDBAway", "JobDBError", "JobPage"]
+__all__ = ["Access", "LIMIT_MAX", "SORTS", "STATES", "BadCursor", "JobDB", "JobDBAway", "JobDBError", "JobPage"]
 
 STATES = ("running", "completed", "failed")
 LIMIT_MAX = 500
@@ -63,27 +65,32 @@ def system_user_name(uid: int) -> str | None:
 
 
 class JobDB:
-    """The database at `url` (see `engine.make_engine`), brought to the newest migration when it opens. All methods may be called from any thread, and
+    """The database at `access` (or an Access's url), brought to the newest migration when it opens. All methods may be called from any thread, and
     several processes may have the same database open. What the database breaks off is tried again within bounds.
 
-    user_name: tells the name for a uid; where it knows none, the claimed one stands. password_file, ca: absolute paths, for a server.
-    Raises JobDBError where it cannot be opened. All methods raise JobDBAway where it does not answer.
+    user_name: tells the name for a uid; where it knows none, the claimed one stands. Raises JobDBError where it cannot be opened. All methods
+    raise JobDBAway where it does not answer.
     """
 
-    def __init__(self, url: str, user_name: Callable[[int], str | None] = system_user_name, *, password_file: str = "", ca: str = "") -> None:
+    def __init__(self, access: Access | str, user_name: Callable[[int], str | None] = system_user_name) -> None:
         self._user_name = user_name
-        self._access = (url, password_file, ca)
-        self._engine, self.where = make_engine(url, password_file, ca)
+        self._access = Access(access) if isinstance(access, str) else access
+        self._engine, self.where = make_engine(self._access)
         self._transactions = Transactions(self._engine, self.where)
         try:
             self.migrate()
+        except DBAPIError as error:
+            self.close()
+            if self._engine.dialect.name == "sqlite":
+                raise
+            raise JobDBError(f"the job database {self.where}: {message(error)}") from error
         except BaseException:
             self.close()
             raise
 
     def migrate(self, revision: str = "head") -> None:
         """Bring the tables up or down to a migration; "base" removes them all. One process at a time does."""
-        engine, where = make_engine(*self._access, read_timeout_s=migrate.READ_TIMEOUT_S)
+        engine, where = make_engine(self._access, read_timeout_s=migrate.READ_TIMEOUT_S)
         try:
             migrate.run(engine, where, revision)
         finally:
@@ -185,6 +192,40 @@ class JobDB:
                 session.merge(ProfileRow(job=job, version=version, format=FORMAT, json=text, slowest_op_s=slowest.get("seconds"), **columns))
 
         self._transactions.write(work)
+
+    def settled(self, after: int, limit: int) -> tuple[list[Job], int]:
+        """Settled jobs without a stored profile, in the order in which they were first heard of, from after number `after` (0: the first) on, and the
+        number of the last, `after` where there is none."""
+        query = self._pending(select(JobRow)).where(JobRow.id > after).order_by(JobRow.id).limit(limit)
+
+        def work(session: Session) -> tuple[list[Job], int]:
+            rows = session.scalars(query).all()
+            names = _node_names(session, [row.id for row in rows])
+            return [_job(row, names[row.id]) for row in rows], rows[-1].id if rows else after
+
+        return self._transactions.read(work)
+
+    def settled_count(self) -> int:
+        """How many settled jobs have no stored profile."""
+        query = self._pending(select(func.count()).select_from(JobRow))
+        return self._transactions.read(lambda session: session.scalar(query))
+
+    @staticmethod
+    def _pending(query):
+        has_profile = (ProfileRow.job == JobRow.id) & (ProfileRow.format == FORMAT)
+        return query.outerjoin(ProfileRow, has_profile).where(JobRow.end_ns.is_not(None), ProfileRow.job.is_(None))
+
+    def ended_since(self, since_ns: int, limit: int) -> list[tuple[Job, int]]:
+        """The jobs that ended last, at or after an instant, with the version of their stored profile; those without one are left out."""
+        has_profile = (ProfileRow.job == JobRow.id) & (ProfileRow.format == FORMAT)
+        query = select(JobRow, ProfileRow.version).join(ProfileRow, has_profile).where(JobRow.end_ns >= since_ns).order_by(JobRow.end_ns.desc()).limit(limit)
+
+        def work(session: Session) -> list[tuple[Job, int]]:
+            rows = session.execute(query).all()
+            names = _node_names(session, [row.id for row, _ in rows])
+            return [(_job(row, names[row.id]), version) for row, version in rows]
+
+        return self._transactions.read(work)
 
     def get_profile(self, key: str) -> tuple[int, dict] | None:
         """The version and profile last put, or None."""

@@ -129,6 +129,24 @@ class Analyses:
                 return stored[1]
         return self.get(job).profile
 
+    def settle(self, job: Job) -> bool:
+        """Compute and store the profile of a settled job for nobody who waits: not where another thread has it in hand, and what pages keep
+        stays. False where it was left out. Raises TooManyRuns."""
+        lock = self._locks[hash(job.key) % LOCKS]
+        if not lock.acquire(blocking=False):
+            return False
+        try:
+            version = self._version(job)
+            self._jobdb.put_profile(job.key, version, _figures(self._read(job), job))
+            return True
+        finally:
+            lock.release()
+
+    def outdated(self, jobs: list[tuple[Job, int]]) -> list[Job]:
+        """Those of the jobs whose records have become more since their profile's version."""
+        versions = self._store.versions([(job.job_id, _window(job)) for job, _ in jobs]) if jobs else []
+        return [job for (job, stored), version in zip(jobs, versions, strict=True) if stored != version]
+
     def nodes(self, job: Job) -> list[str]:
         """The nodes that the job ran on, as its records show: of the analysis that is kept, if there is one, since the store has to look for them."""
         kept = self._find(job.key)
@@ -162,10 +180,13 @@ class Analyses:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
+    def _read(self, job: Job) -> Runs:
+        return read_runs(self._store.runs(job.job_id, COLUMNS, _window(job)), uid=job.uid)
+
     def _compute(self, job: Job, version: int) -> Analysis:
         began_s = self._clock()
-        runs = read_runs(self._store.runs(job.job_id, COLUMNS, _window(job)), uid=job.uid)
-        figures = profile(runs, find_phases(*runs.spans()), job).to_dict()
+        runs = self._read(job)
+        figures = _figures(runs, job)
         ended_s = self._clock()
         analysis = Analysis(job, version, runs, figures, again_at_s=ended_s + PAUSE_FACTOR * (ended_s - began_s))
         if job.settled:
@@ -176,6 +197,10 @@ class Analyses:
             while len(self._kept) > 1 and (len(self._kept) > ENTRIES_MAX or sum(a.nbytes for a in self._kept.values()) > BYTES_MAX):
                 self._kept.popitem(last=False)
         return analysis
+
+
+def _figures(runs: Runs, job: Job) -> dict:
+    return profile(runs, find_phases(*runs.spans()), job).to_dict()
 
 
 def _window(job: Job) -> Window:

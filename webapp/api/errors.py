@@ -5,6 +5,7 @@ import logging
 from flask import Flask, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
+from jobdb.repository import JobDBAway
 from pipeline.store import StoreError, TooManyRuns
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,11 @@ def register(app: Flask) -> None:
     def store_error(error: StoreError) -> Response:
         log.error("%s %s: %s", request.method, request.path, error)
         return error_response(503, "store_unavailable", f"the record store cannot answer: {error}", "look at the server's log, then ask again")
+
+    @app.errorhandler(JobDBAway)
+    def jobdb_away(error: JobDBAway) -> Response:
+        log.error("%s %s: %s", request.method, request.path, error)
+        return error_response(503, "jobdb_unavailable", "the job database does not answer", "the server's log tells why; ask again in a moment")
 
     @app.errorhandler(HTTPException)
     def http_error(error: HTTPException) -> Response:

@@ -2,24 +2,39 @@
 
 import itertools
 
+import pymysql
 import pytest
 
-from tests.databases import serving
+from jobdb.address import Access
+from tests.servers import ACCOUNT
 
 KINDS = ("sqlite", "mariadb", "mysql")
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def mariadb(free_port):
-    with serving("mariadb", free_port()) as server:
-        yield server
+def password_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("password") / "bellrock.password"
+    path.touch(0o600)
+    path.write_text(f"{ACCOUNT.password}\n")
+    return str(path)
 
 
-@pytest.fixture(scope="session")
-def mysql(free_port):
-    with serving("mysql", free_port()) as server:
-        yield server
+@pytest.fixture
+def ask():
+    """A function that runs statements on a server of the stack as ACCOUNT, and gives the rows of the last."""
+
+    def run(server, *statements):
+        connection = pymysql.connect(unix_socket=str(server.socket), user=ACCOUNT.name, password=ACCOUNT.password, autocommit=True)
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+                return list(cursor.fetchall())
+        finally:
+            connection.close()
+
+    return run
 
 
 @pytest.fixture(params=KINDS)
@@ -28,22 +43,28 @@ def kind(request):
 
 
 @pytest.fixture
-def new_url(kind, request, tmp_path_factory):
-    """A function that gives the address of an empty database, each time another."""
+def server(kind, request):
+    """The server of `kind`; None for SQLite."""
+    return None if kind == "sqlite" else request.getfixturevalue(f"{kind}_server")
+
+
+@pytest.fixture
+def new_url(server, ask, password_file, tmp_path_factory):
+    """A function that gives the way to an empty database, each time another."""
     made = []
 
     def make():
-        if kind == "sqlite":
-            return f"sqlite:///{tmp_path_factory.mktemp('db') / 'jobs 100%.db'}"
+        if server is None:
+            return Access(f"sqlite:///{tmp_path_factory.mktemp('db') / 'jobs 100%.db'}")
         name = f"t{next(_numbers)}"
         made.append(name)
         # A default collation that would take "A" for "a" and "a " for "a".
-        request.getfixturevalue(kind).ask(f"CREATE DATABASE {name} CHARACTER SET latin1")
-        return request.getfixturevalue(kind).url(name)
+        ask(server, f"CREATE DATABASE {name} CHARACTER SET latin1")
+        return Access(server.url(ACCOUNT.name, name), password_file, str(server.ca))
 
     yield make
     for name in made:
-        request.getfixturevalue(kind).ask(f"DROP DATABASE {name}")
+        ask(server, f"DROP DATABASE {name}")
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import create_engine, event, inspect, text
+from sqlalchemy import event, inspect, text
 
 from jobdb import migrate
 from jobdb.engine import make_engine
@@ -16,7 +16,7 @@ NAMES = {view.name for view in VIEWS}
 
 
 def differences(url):
-    engine = create_engine(url)
+    engine = make_engine(url)[0]
     with engine.connect() as connection:
         found = compare_metadata(MigrationContext.configure(connection), Base.metadata)
         views = set(inspect(connection).get_view_names())
@@ -25,7 +25,7 @@ def differences(url):
 
 
 def tables(url):
-    engine = create_engine(url)
+    engine = make_engine(url)[0]
     found = set(inspect(engine).get_table_names()) | set(inspect(engine).get_view_names())
     engine.dispose()
     return found
@@ -57,7 +57,7 @@ def old_tables(url):
     """A database of the first version, with a job and its profile."""
     JobDB(url).close()
     run(url, "0001")
-    engine = create_engine(url)
+    engine = make_engine(url)[0]
     with engine.begin() as connection:
         connection.execute(text(OLD_JOB))
         connection.execute(text("INSERT INTO launches VALUES (1, 1, 'l1', 'n1', 'c', 'ada', 'Prog', 'Prog -x', 1700000000000000000, 1700000010000000000, 0)"))
@@ -130,7 +130,7 @@ def test_a_migration_that_is_killed_goes_on(new_url, begin):
 
 def test_database_of_a_newer_version_is_refused(url):
     JobDB(url).close()
-    engine = create_engine(url)
+    engine = make_engine(url)[0]
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     engine.dispose()

@@ -7,10 +7,12 @@ import threading
 import pytest
 from sqlalchemy import event as sqlalchemy_event
 
+from bellrock.stack.mariadb import MariaDb
+from bellrock.stack.mysql import MySql
 from jobdb import engine
-from jobdb.repository import JobDB, JobDBAway
-from tests.databases import serving
+from jobdb.repository import Access, JobDB, JobDBAway
 from tests.integration.jobdb.test_repository import S, event, figures
+from tests.servers import ACCOUNT, started
 
 PROCESSES = 4
 JOBS = 6
@@ -87,17 +89,17 @@ def test_deadlocks_are_tried_again(url):
         thread.join(60)
     assert one.job("a").state == one.job("b").state == "completed"
     # SQLite makes the second wait before it has read anything.
-    assert bool(broken) == (not url.startswith("sqlite"))
+    assert bool(broken) == (not url.url.startswith("sqlite"))
     one.close()
     other.close()
 
 
-@pytest.mark.parametrize("database", ["mariadb", "mysql"])
-def test_a_server_that_goes_amid_a_transaction(database, free_port):
+@pytest.mark.parametrize("make", [pytest.param(MariaDb, id="mariadb"), pytest.param(MySql, id="mysql")])
+def test_a_server_that_goes_amid_a_transaction(make, server_folder, password_file):
     """Killed at each statement of a transaction in turn: while it is away there is a clear error, then nothing is there by half."""
-    with serving(database, free_port()) as server:
-        server.ask("CREATE DATABASE jobs")
-        db = JobDB(server.url("jobs"), user_name=lambda uid: None)
+    server = started(make(server_folder(), accounts=[ACCOUNT]))
+    try:
+        db = JobDB(Access(server.url(ACCOUNT.name), password_file), user_name=lambda uid: None)
         db.apply_events([event()], place=("p", 0))
         for number in range(1, 9, 2):
             left = [number]
@@ -117,19 +119,20 @@ def test_a_server_that_goes_amid_a_transaction(database, free_port):
             db.apply_events([event("end", time=(20 + number) * S), event(job=f"new{number}")], place=("p", number))
             assert db.place("p") == number and db.job(f"new{number}") is not None and db.job("7").end_ns == (20 + number) * S
         db.close()
+    finally:
+        server.stop()
 
 
-@pytest.mark.parametrize("database", ["mariadb", "mysql"])
-def test_a_connection_that_is_cut_is_made_anew(database, request):
-    server = request.getfixturevalue(database)
-    server.ask("DROP DATABASE IF EXISTS cut", "CREATE DATABASE cut")
-    db = JobDB(server.url("cut"))
+def test_a_connection_that_is_cut_is_made_anew(url, server, ask):
+    if server is None:
+        return  # SQLite has no connection to cut
+    db = JobDB(url)
     cuts = [3, 5, 9]
 
     def cut(connection, cursor, statement, parameters, context, executemany):
         cuts[0] -= 1
         if cuts[0] == 0:
-            server.ask(f"KILL {cursor.connection.thread_id()}")
+            ask(server, f"KILL {cursor.connection.thread_id()}")
             cuts.pop(0)
             cuts.append(10**9)
 

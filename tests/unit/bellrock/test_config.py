@@ -110,3 +110,34 @@ def test_a_file_that_is_missing_or_broken_is_told(tmp_path) -> None:
     (tmp_path / "server.toml").write_text("[http\n")
     with pytest.raises(UsageError, match="not TOML"):
         config.load(None, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("jobdb", "told"),
+    [
+        ({"url": "mysql+pymysql://bellrock:secret@127.0.0.1/bellrock"}, "password"),
+        ({"url": "mysql+pymysql://bellrock@db1/bellrock"}, "ca"),
+        ({"url": "mysql+pymysql://127.0.0.1/bellrock"}, "no address"),
+        ({"url": "mysql+pymysql://bellrock@127.0.0.1/"}, "no address"),
+        ({"url": "mysql+pymysql://bellrock@127.0.0.1:99999/bellrock"}, "no address"),
+        ({"url": "mysql+pymysql://bellrock@127.0.0.1/bellrock?local_infile=1"}, "no address"),
+        ({"url": "mysql+pymysql://bellrock@127.0.0.1/bell`rock"}, "name of a database"),
+        ({"url": "mysql+pymysql://bellrock@/bellrock"}, "socket"),
+        ({"url": "mysql+pymysql://bellrock@/bellrock?unix_socket=run/s"}, "socket"),
+        ({"url": "postgresql://bellrock@127.0.0.1/bellrock"}, "no address"),
+        ({"url": "mysql+pymysql://bellrock@127.0.0.1/bellrock", "password_file": "secret"}, "absolute"),
+        ({"url": "mysql+pymysql://bellrock@127.0.0.1/bellrock", "analyst_password_file": "secret"}, "absolute"),
+        ({"url": "mysql+pymysql://bellrock@127.0.0.1/bellrock", "analyst": "a'b"}, "account"),
+        ({"password_file": "/secret"}, "jobdb.url"),
+    ],
+)
+def test_ways_to_a_job_database_that_cannot_be_taken(jobdb: dict, told: str) -> None:
+    with pytest.raises(UsageError, match=told) as error:
+        config.parse({"jobdb": jobdb}, "server.toml")
+    assert "secret@" not in str(error.value) and error.value.hint
+
+
+@pytest.mark.parametrize("where", ["127.0.0.1", "localhost:3307", "[::1]:3306", "", "db1"])
+def test_ways_to_a_job_database(where: str) -> None:
+    jobdb = {"url": f"mysql+pymysql://bellrock@{where}/bellrock" + ("" if where else "?unix_socket=/run/s"), "ca": "/ca.pem" if where == "db1" else ""}
+    assert config.parse({"jobdb": jobdb}, "server.toml").jobdb.url == jobdb["url"]
