@@ -79,6 +79,7 @@ class Server:
         from jobdb.repository import JobDB
         from pipeline.ingest import Ingest
         from pipeline.listen import BindError
+        from pipeline.sink import StoreSink
         from pipeline.store.duckdb import DuckDBStore
         from pipeline.tls import TlsError, TlsFiles
         from webapp.api import create_app
@@ -95,7 +96,7 @@ class Server:
         elif config.ingest.tls and self.ingest_port:
             tls = TlsFiles(Path(config.ingest.tls_cert), Path(config.ingest.tls_key), Path(config.ingest.tls_client_ca))
         try:
-            ingest = Ingest(store, jobdb.apply_event, ingest_host, self.ingest_port or None, unix=self._socket, tls=tls)
+            ingest = Ingest(StoreSink(store, jobdb.apply_event), ingest_host, self.ingest_port or None, unix=self._socket, tls=tls)
         except (BindError, TlsError) as error:
             raise UsageError(str(error), "the settings are those of [ingest] in server.toml") from error
         ingest.start()

@@ -1,7 +1,7 @@
-"""The lumberjack v2 server that fills the store.
+"""The lumberjack v2 server that fills a sink: the store, or the queue before it.
 
 One thread accepts; one thread a connection reads windows, one at a time; one thread writes what the connections hand it, the windows of
-several in one transaction. A window is acknowledged once its events are durable and its job events were passed on, not before.
+several in one transaction. A window is acknowledged once the sink has made its events durable, not before.
 
 Order: an agent's records come in the order of their sequence numbers, and a new connection begins with the first that was not
 acknowledged. Windows keep their order here, and none is passed by a later one of its connection. The store does not rest on that: what
@@ -21,7 +21,7 @@ from pipeline.conversation import KEEPALIVE_S, LOOK_EVERY_S, WINDOW_TIMEOUT_S, C
 from pipeline.listen import address_of, keep_alive, listen_tcp, shutdown, unix_peer
 from pipeline.lumberjack import Limits, ProtocolError
 from pipeline.places import CONNECTIONS_MAX, HANDSHAKES_MAX, PEER_CONNECTIONS_MAX, Guest, NoPlace, Places
-from pipeline.store import Store
+from pipeline.sink import Sink
 from pipeline.throttle import Throttle
 from pipeline.tls import Certificates, Loaded, Peer, TlsError, TlsFiles, shake_hands
 from pipeline.writer import Writer
@@ -29,19 +29,18 @@ from pipeline.writer import Writer
 log = logging.getLogger(__name__)
 
 HANDSHAKE_TIMEOUT_S = 10.0
-# First wait between tries while the store fails.
+# First wait between tries while the sink fails.
 RETRY_FIRST_S = 0.5
 # How long `stop` lets the windows that are already here be written.
 DRAIN_TIMEOUT_S = 20.0
 
 
 class Ingest:
-    """Receives records and appends them to `store`: on `host`:`port` (0: any free port; `port` then tells which; None: no TCP) and on
+    """Receives records and puts them into `sink`: on `host`:`port` (0: any free port; `port` then tells which; None: no TCP) and on
     `unix`, a socket of `listen_unix`, which is closed at the end. There only this user and root are let in. With `tls` the TCP port speaks
     TLS, and a client needs a certificate: it may write records of the nodes that this names, while it holds.
 
-    `on_job_event` is called from the writer thread for each well-formed job event, duplicates included, after the commit and before the
-    acknowledgement; where it raises, the client is cut off unacknowledged and sends again. While the store fails nothing is
+    A window that the sink does not take is not acknowledged: its client is cut off and sends again. While the sink fails nothing is
     acknowledged: the writer tries again with growing waits and clients hold back.
 
     Raises BindError for an address that is not loopback where there is no `tls`, TlsError for files of `tls` that cannot be used.
@@ -49,8 +48,7 @@ class Ingest:
 
     def __init__(
         self,
-        store: Store,
-        on_job_event: Callable[[dict], None],
+        sink: Sink,
         host: str = "127.0.0.1",
         port: int | None = 0,
         *,
@@ -77,7 +75,8 @@ class Ingest:
         self._handshake_timeout_s = handshake_timeout_s
         self._places = Places(connections_max, peer_connections_max, handshakes_max)
         self._throttle = Throttle(log)
-        self._writer = Writer(store, on_job_event, self._places.windows_max, retry_first_s, self._throttle)
+        self._sink = sink
+        self._writer = Writer(sink, self._places.windows_max, retry_first_s, self._throttle)
         self._stopping = threading.Event()
         self._lock = threading.Lock()  # owner of _threads and _counts
         self._threads: set[threading.Thread] = set()  # one for each place that was given out
@@ -132,6 +131,7 @@ class Ingest:
             shutdown(connection, socket.SHUT_RDWR)
         for thread in threads:
             thread.join()
+        self._sink.flush()
         self._throttle.flush()
 
     def status(self) -> dict[str, Any]:

@@ -102,6 +102,7 @@ look_for_optional() {
         has musl-gcc || optional+=(musl-tools)
         compgen -G '/usr/lib*/*/faketime/libfaketimeMT.so.1' >/dev/null || optional+=(faketime)
         has openssl || optional+=(openssl)
+        has redis-server || optional+=(redis-server)
         browser && continue
         # Ubuntu's package of this name only fetches a snap, which cannot be had in a container.
         if ! grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null; then optional+=(chromium)

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from pipeline.ingest import Ingest
+from pipeline.sink import StoreSink
 from pipeline.store import Appended
 from tests.bench._watch import agent, answer, compiled, watch_environment, workplace
 
@@ -64,7 +65,7 @@ def run() -> list[dict]:
         pace = compiled("pace", place)
         data, rings = place / "data", place / "rings"
         data.mkdir()
-        ingest = Ingest(Sink(), lambda event: None, host="127.0.0.1", port=0)
+        ingest = Ingest(StoreSink(Sink()), host="127.0.0.1", port=0)
         ingest.start()
         try:
             with agent(place, rings, ingest.port) as process:

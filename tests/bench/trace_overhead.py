@@ -10,6 +10,7 @@ import os
 from statistics import median
 
 from pipeline.ingest import Ingest
+from pipeline.sink import StoreSink
 from tests.bench._watch import agent, answer, compiled, watch_environment, workplace
 from tests.bench.agent_footprint import Sink
 
@@ -23,7 +24,7 @@ def run() -> list[dict]:
         calls, checkpoint = compiled("calls", place), compiled("checkpoint", place)
         data, rings = place / "data", place / "rings"
         data.mkdir()
-        ingest = Ingest(Sink(), lambda event: None, host="127.0.0.1", port=0)
+        ingest = Ingest(StoreSink(Sink()), host="127.0.0.1", port=0)
         ingest.start()
         try:
             with agent(place, rings, ingest.port):

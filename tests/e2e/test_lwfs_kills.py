@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.ingest import Ingest
+from pipeline.sink import StoreSink
 from pipeline.store import Appended
 from tests.e2e.site import wait_for
 
@@ -111,7 +112,7 @@ def test_a_log_is_followed_over_rotation_and_kills(tmp_path: Path, build_dir: Pa
     in_block = sum(of_block.values())
     behind = (BEHIND_MIB << 20) // len(lines) * in_block
     sums = Sums()
-    ingest = Ingest(sums, lambda event: None)
+    ingest = Ingest(StoreSink(sums))
     ingest.start()
     log = Log(tmp_path / "client.log")
     settings = tmp_path / "agent.toml"

@@ -15,6 +15,7 @@ import pytest
 
 from pipeline.ingest import Ingest
 from pipeline.schema import check
+from pipeline.sink import StoreSink
 from pipeline.store import Appended
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -197,7 +198,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
 @pytest.mark.parametrize("seed", [2])
 def test_six_kills_lose_and_double_nothing(tmp_path, seed):
     store = Kept()
-    ingest = Ingest(store, lambda event: None, host="127.0.0.1", port=0)
+    ingest = Ingest(StoreSink(store), host="127.0.0.1", port=0)
     ingest.start()
     log, rings = tmp_path / "client.log", tmp_path / "rings"
     rings.mkdir()

@@ -18,6 +18,7 @@ from pipeline import ingest as ingest_module
 from pipeline.ingest import Ingest
 from pipeline.listen import BindError, listen_unix
 from pipeline.lumberjack import Limits
+from pipeline.sink import StoreSink
 from pipeline.store import Appended, StoreError
 from tests.integration.pipeline.client import Client, deliver_all
 from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
@@ -61,7 +62,7 @@ def start(gate, job_events):
     started: list[Ingest] = []
 
     def make(on_job_event: Callable[[dict], None] = job_events.append, **settings) -> Ingest:
-        ingest = Ingest(gate, on_job_event, **{"retry_first_s": 0.02, "keepalive_s": 0.05, "drain_timeout_s": 5, **settings})
+        ingest = Ingest(StoreSink(gate, on_job_event), **{"retry_first_s": 0.02, "keepalive_s": 0.05, "drain_timeout_s": 5, **settings})
         ingest.start()
         started.append(ingest)
         return ingest
@@ -350,16 +351,16 @@ def test_stop_gives_up_on_a_store_that_fails(start, gate):
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "192.0.2.7"])
 def test_only_loopback_addresses_are_listened_on(gate, host):
     with pytest.raises(BindError, match="only loopback is allowed; set its host to 127.0.0.1, or"):
-        Ingest(gate, print, host)
+        Ingest(StoreSink(gate), host)
 
 
 def test_an_unknown_host_and_a_taken_port_are_told(gate, start):
     with pytest.raises(BindError, match="cannot listen on 'no host'"):
-        Ingest(gate, print, "no host")
+        Ingest(StoreSink(gate), "no host")
     taken = start()
     with pytest.raises(OSError):
         start(port=taken.port)
-    assert Ingest(gate, print, "localhost").status()["connections"] == 0
+    assert Ingest(StoreSink(gate), "localhost").status()["connections"] == 0
 
 
 class UnixClient(Client):

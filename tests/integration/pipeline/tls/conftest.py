@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.ingest import Ingest
+from pipeline.sink import StoreSink
 from pipeline.tls import TlsFiles
 from tests.integration.pipeline.tls.certificates import Authority, Pair
 from tests.integration.pipeline.tls.machine import Machine
@@ -65,7 +66,7 @@ def start(books: Books, files: TlsFiles, caplog) -> Iterator[Callable[..., Inges
     started: list[Ingest] = []
 
     def make(**settings) -> Ingest:
-        ingest = Ingest(books, lambda event: None, **{"tls": files, "drain_timeout_s": 5, "look_every_s": 0.05, **settings})
+        ingest = Ingest(StoreSink(books), **{"tls": files, "drain_timeout_s": 5, "look_every_s": 0.05, **settings})
         ingest.start()
         started.append(ingest)
         return ingest

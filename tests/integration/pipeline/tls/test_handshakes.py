@@ -9,6 +9,7 @@ import time
 import pytest
 
 from pipeline.ingest import Ingest
+from pipeline.sink import StoreSink
 from tests.integration.pipeline.client import TIMEOUT_S
 from tests.integration.pipeline.tls.certificates import needs_openssl
 from tests.integration.pipeline.tls.client import TlsClient, stored, until
@@ -34,7 +35,7 @@ def test_what_is_no_tls_is_logged_and_closed(start, store, caplog, data):
 
 
 def test_tls_to_a_plain_port_is_told(store, site, node, caplog):
-    ingest = Ingest(store, lambda event: None)
+    ingest = Ingest(StoreSink(store))
     ingest.start()
     try:
         with pytest.raises((ssl.SSLError, ConnectionError)):

@@ -66,7 +66,7 @@ class Hanging:
 def test_windows_that_one_certificate_has_on_their_way_are_bounded(start, store, site, caplog, monkeypatch):
     gate = threading.Event()
     ingest = start(keepalive_s=0.05, peer_connections_max=2)
-    monkeypatch.setattr(ingest._writer, "_store", Hanging(store, gate))
+    monkeypatch.setattr(ingest._sink, "_store", Hanging(store, gate))
     greedy = site.issue("node", "cn1")
     clients = []
     try:

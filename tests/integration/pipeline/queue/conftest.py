@@ -1,0 +1,34 @@
+"""A Redis for each test, and the ways that records take from a window to a store."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.pipeline.queue.redis_server import RedisServer
+from tests.integration.pipeline.queue.ways import DirectWay, RedisWay, Way
+
+
+@pytest.fixture
+def redis_server(tmp_path: Path, free_port: Callable[[], int]) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path / "redis", free_port()).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["none", "redis"])
+def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
+    if request.param == "none":
+        made: Way = DirectWay(tmp_path)
+    else:
+        made = RedisWay(tmp_path, request.getfixturevalue("redis_server"))
+    yield made
+    made.end()
+
+
+def until(condition: Callable[[], object], what: str, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for: {what}"
+        time.sleep(0.01)
