@@ -40,6 +40,7 @@ Examples:
   bellrock jobs                              the jobs that were seen
   bellrock show JOB                          one job's report
   bellrock server                            collect and serve the pages until Ctrl-C
+  bellrock ingest --port 5044                a log server of a site: records in, into a store
   bellrock audit                             is anything missing?
   bellrock demo                              real programs, watched live in the browser
   bellrock simulate --state DIR              records of jobs that never ran, for trials and benchmarks
@@ -162,6 +163,53 @@ def server(config_file: Path | None, host: str | None, port: int | None, ingest_
             while not program.pause(3600):
                 pass
             console.say("ending: the agent delivers its last records")
+        finally:
+            running.stop()
+
+
+@cli.command(
+    short_help="A log server: records in, into a store.",
+    help=f"""Take records from agents and store them, until SIGTERM or Ctrl-C: a log server of a site, without pages.
+
+It has two halves. One takes what agents deliver (lumberjack v2, at ingest.port) and with --queue redis pushes it to a Redis list; the other takes it
+from there and appends it to the store. Either may end, be killed, or be Logstash (docs/logstash.md): what was acknowledged is kept. While Redis
+or the store fails, agents hold back. Options come before the configuration's settings of [queue], [store], [group] and [ingest].
+
+\b
+Examples:
+  bellrock ingest --port 5044
+  bellrock ingest --queue redis --group g1 --config /etc/bellrock/server.toml
+  bellrock ingest --queue redis --only receive --port 5044
+  bellrock ingest --queue redis --only store
+
+{EXIT_CODES}""",
+)
+@click.option("--queue", type=click.Choice(["none", "redis"]), help="What lies between receiving and storing (default: none).")
+@click.option("--store", type=click.Choice(["duckdb"]), help="Where records go (default: duckdb, records.duckdb in the state directory).")
+@click.option("--group", metavar="NAME", help="The group of nodes whose records these are.")
+@click.option("--only", type=click.Choice(["receive", "store"]), help="Run one half; the other is another process, or Logstash.")
+@click.option("--port", type=int, help="Where agents deliver (default: ingest.port).")
+@click.option(
+    "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), help="Settings; default server.toml in the state directory."
+)
+def ingest(queue: str | None, store: str | None, group: str | None, only: str | None, port: int | None, config_file: Path | None) -> None:
+    import logging
+
+    from bellrock import config, paths, program
+    from bellrock.logserver import PROGRESS_S, LogServer
+
+    state = paths.state_dir()
+    settings = config.load(config_file, state, {"queue.kind": queue, "store.kind": store, "group.name": group, "ingest.port": port})
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    with program.signals_held():
+        running = LogServer(settings, state, only)
+        running.start()
+        try:
+            click.echo(running.introduction())
+            while not program.pause(PROGRESS_S):
+                running.tell_progress()
+            console.say("ending: what has come whole is still written")
         finally:
             running.stop()
 

@@ -1,6 +1,7 @@
 """The server's settings: server.toml, each setting documented in server.sample.toml beside this file."""
 
 import dataclasses
+import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +67,34 @@ class Jobdb:
 
 
 @dataclass(frozen=True)
+class Store:
+    """Where records live."""
+
+    kind: str = "duckdb"
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What lies between the half of a log server that receives and the half that stores. password_file: a path, "" for none."""
+
+    kind: str = "none"
+    url: str = "redis://127.0.0.1:6379/0"
+    password_file: str = ""
+    list: str = "bellrock"
+    items_max: int = 1_000_000
+    piece_items: int = 5000
+    piece_mib: int = 8
+    lease_s: int = 10
+
+
+@dataclass(frozen=True)
+class Group:
+    """The group of nodes that a log server takes records of; "" where there are no groups."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings. `explicit` holds those that were set ("http.port"), for where a default may give way and a wish may not."""
 
@@ -73,12 +102,37 @@ class Config:
     ingest: Ingest = field(default_factory=Ingest)
     agent: Agent = field(default_factory=Agent)
     jobdb: Jobdb = field(default_factory=Jobdb)
+    store: Store = field(default_factory=Store)
+    queue: Queue = field(default_factory=Queue)
+    group: Group = field(default_factory=Group)
     explicit: frozenset[str] = frozenset()
 
 
-SECTIONS: dict[str, type] = {"http": Http, "ingest": Ingest, "agent": Agent, "jobdb": Jobdb}
-_AT_LEAST = {"http.port": 0, "ingest.port": 0, "http.threads": 4, "agent.spool_mib": 1, "agent.drain_s": 1}
-_AT_MOST = {"http.port": 65535, "ingest.port": 65535, "http.threads": 256, "agent.spool_mib": 1 << 20, "agent.drain_s": 600}
+SECTIONS: dict[str, type] = {"http": Http, "ingest": Ingest, "agent": Agent, "jobdb": Jobdb, "store": Store, "queue": Queue, "group": Group}
+_AT_LEAST = {
+    "http.port": 0,
+    "ingest.port": 0,
+    "http.threads": 4,
+    "agent.spool_mib": 1,
+    "agent.drain_s": 1,
+    "queue.items_max": 1000,
+    "queue.piece_items": 1,
+    "queue.piece_mib": 1,
+    "queue.lease_s": 3,
+}
+_AT_MOST = {
+    "http.port": 65535,
+    "ingest.port": 65535,
+    "http.threads": 256,
+    "agent.spool_mib": 1 << 20,
+    "agent.drain_s": 600,
+    "queue.items_max": 10**9,
+    "queue.piece_items": 100_000,
+    "queue.piece_mib": 256,
+    "queue.lease_s": 600,
+}
+_ONE_OF = {"store.kind": ("duckdb",), "queue.kind": ("none", "redis")}
+_GROUP = re.compile(r"[a-z0-9_]{0,32}")
 
 
 def load(path: Path | None, state: Path, overrides: dict[str, Any] | None = None) -> Config:
@@ -124,10 +178,13 @@ def parse(table: dict[str, Any], where: str, overrides: dict[str, Any] | None = 
             name = f"{section}.{key}"
             _check(name, value, getattr(SECTIONS[section](), key), source(name))
     explicit = frozenset(f"{section}.{key}" for section, values in given.items() for key in values)
-    parsed = Config(Http(**given["http"]), Ingest(**given["ingest"]), Agent(**given["agent"]), Jobdb(**given["jobdb"]), explicit)
+    parsed = Config(**{name: section(**given[name]) for name, section in SECTIONS.items()}, explicit=explicit)
     _check_tls(parsed.ingest, where)
     _check_logs(parsed.agent.lwfs_client_logs, where)
     _check_jobdb(parsed.jobdb, where)
+    _check_path("queue.password_file", parsed.queue.password_file, where)
+    if not _GROUP.fullmatch(parsed.group.name):
+        raise UsageError(f"{source('group.name')}: group.name = {parsed.group.name!r} cannot be part of an index's name", "take up to 32 of a-z, 0-9 and _")
     _check_host("http.host", parsed.http.host, source("http.host"), "and Bellrock has no accounts yet")
     if not parsed.ingest.tls:
         _check_host("ingest.host", parsed.ingest.host, where, "and there is no TLS: ingest.tls_cert is not set")
@@ -140,7 +197,9 @@ def _check_tls(ingest: Ingest, where: str) -> None:
         return
     for name, path in paths.items():
         if not path:
-            raise UsageError(f"{where}: ingest.{name} is missing", f"TLS wants all of {', '.join(f'ingest.{n}' for n in paths)}; docs/tls.md tells how to make them")
+            raise UsageError(
+                f"{where}: ingest.{name} is missing", f"TLS wants all of {', '.join(f'ingest.{n}' for n in paths)}; docs/tls.md tells how to make them"
+            )
         if not Path(path).is_absolute():
             raise UsageError(f"{where}: ingest.{name} = {path!r} is not an absolute path", "begin it with /")
 
@@ -158,6 +217,11 @@ def _check_jobdb(jobdb: Jobdb, where: str) -> None:
         raise UsageError(f"{where}: [jobdb]: {error.args[0]}", error.hint) from error
     if not address.NAME.fullmatch(jobdb.analyst):
         raise UsageError(f"{where}: jobdb.analyst = {jobdb.analyst!r} is no name of an account", "take a-z, 0-9 and _, beginning with a letter, 32 at most")
+
+
+def _check_path(name: str, path: str, where: str) -> None:
+    if path and not Path(path).is_absolute():
+        raise UsageError(f"{where}: {name} = {path!r} is not an absolute path", "begin it with /")
 
 
 def _check_logs(logs: list[Any], where: str) -> None:
@@ -179,6 +243,8 @@ def _check_host(name: str, host: str, where: str, why: str) -> None:
 def _check(name: str, value: Any, default: Any, where: str) -> None:
     if type(value) is not type(default):
         raise UsageError(f"{where}: {name} = {value!r} is not of type {type(default).__name__}", f"its default is {default!r}")
+    if name in _ONE_OF and value not in _ONE_OF[name]:
+        raise UsageError(f"{where}: {name} = {value!r} is not known", f"take {' or '.join(_ONE_OF[name])}")
     if name in _AT_LEAST and not _AT_LEAST[name] <= value <= _AT_MOST[name]:
         raise UsageError(f"{where}: {name} = {value} is out of range", f"take {_AT_LEAST[name]} to {_AT_MOST[name]}")
 

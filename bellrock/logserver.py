@@ -1,0 +1,189 @@
+"""A log server of a site: receives records and stores them, by way of a queue or without one. No pages.
+
+With a store in DuckDB it keeps job events beside it, in the job database that `bellrock server` on this state would show.
+"""
+
+import gc
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bellrock import paths, ports
+from bellrock.config import Config
+from bellrock.errors import Unavailable, UsageError
+from bellrock.state import StateLock
+
+log = logging.getLogger(__name__)
+
+# So often the log tells how much came and went.
+PROGRESS_S = 30.0
+# Objects that are made before Python looks for circles among them: decoded records have none, and are many.
+GC_OBJECTS = 100_000
+
+
+class LogServer:
+    """start() brings up what is asked for or nothing, stop() ends it so that nothing is lost. One use, by one thread.
+
+    `only`: "receive" or "store", None for both. Raises UsageError where that makes no sense with `config`."""
+
+    def __init__(self, config: Config, state: Path, only: str | None) -> None:
+        self._config = config
+        self._state = state
+        self._receives, self._stores = only != "store", only != "receive"
+        self._has_queue = config.queue.kind != "none"
+        self._redis: Any = None  # settings of the queue
+        self._check(only)
+        self._lock = StateLock(state)
+        self._ingest: Any = None
+        self._consumer: Any = None
+        # What stop() closes, in this order.
+        self._closing: list[tuple[str, Callable[[], Any]]] = []
+        self._told = (time.monotonic(), 0, 0)
+
+    def start(self) -> None:
+        """Raises Unavailable where the state or the port is another's, StoreError where the store cannot be opened. A queue that is away is waited
+        for."""
+        gc.freeze()
+        gc.set_threshold(GC_OBJECTS, 50, 100)
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def introduction(self) -> str:
+        """A line on what runs."""
+        queue = self._config.queue
+        parts = [f"group {self._config.group.name}"] if self._config.group.name else []
+        if self._ingest is not None:
+            parts.append(f"records at {self._config.ingest.host}:{self._ingest.port}")
+        if self._has_queue:
+            parts.append(f"list {queue.list} at {queue.url}")
+        if self._stores:
+            parts.append(f"{self._config.store.kind} in {self._state}")
+        return " · ".join(parts)
+
+    def status(self) -> dict[str, Any]:
+        """`ingest` (see `Ingest.status`; None where this half does not run), `consumer` (see `Consumer.status`; likewise), and `queue`: what
+        `pipeline.queue.redis.look` sees, {"error": text} where it cannot, None without a queue. Asks Redis."""
+        return {
+            "ingest": self._ingest and self._ingest.status(),
+            "consumer": self._consumer and self._consumer.status(),
+            "queue": self._look() if self._has_queue else None,
+        }
+
+    def tell_progress(self) -> None:
+        """Logs how much came and went since the last call, what waits, and what is wrong."""
+        status = self.status()
+        then, received_then, stored_then = self._told
+        now, received, stored = time.monotonic(), _events(status["ingest"]), _events(status["consumer"])
+        self._told = now, received, stored
+        parts = []
+        if self._ingest is not None:
+            parts.append(f"received {received:,} ({(received - received_then) / (now - then):,.0f}/s) over {status['ingest']['connections']} connections")
+        if self._consumer is not None:
+            parts.append(f"stored {stored:,} ({(stored - stored_then) / (now - then):,.0f}/s)")
+        queue = status["queue"]
+        if queue is not None and "error" not in queue:
+            parts.append(f"queue {queue['waiting']:,} waiting, {queue['taken']:,} taken by {queue['lease'] or 'nobody'}")
+        errors = [half["error"] for half in (status["ingest"], status["consumer"], queue) if half and half.get("error")]
+        log.log(logging.WARNING if errors else logging.INFO, "%s", " · ".join(parts + [f"error: {text}" for text in dict.fromkeys(errors)]))
+
+    def stop(self) -> None:
+        """Ends; what has come whole is written, and what lies in the queue stays there. What fails is told and does not keep the rest."""
+        for name, close in self._closing:
+            try:
+                close()
+            except Exception:
+                log.exception("closing %s failed", name)
+        self._closing = []
+        self._lock.release()
+
+    def _check(self, only: str | None) -> None:
+        config = self._config
+        if only and not self._has_queue:
+            raise UsageError(f"--only {only} runs one half, and without a queue there is nothing between the halves", "add --queue redis, or leave --only out")
+        if self._receives and not config.ingest.port:
+            raise UsageError("ingest.port is not set: agents have nowhere to deliver", "add --port 5044, or set port in [ingest] of server.toml; --only store needs none")
+        if not self._has_queue:
+            return
+        from pipeline.queue.redis import RedisSettings
+
+        queue = config.queue
+        try:
+            self._redis = RedisSettings(
+                queue.url,
+                Path(queue.password_file) if queue.password_file else None,
+                queue.list,
+                queue.items_max,
+                queue.piece_items,
+                queue.piece_mib << 20,
+                queue.lease_s,
+            )
+        except ValueError as error:
+            raise UsageError(f"queue.url or queue.list: {error}", "they are settings of [queue] in server.toml") from error
+
+    def _start(self) -> None:
+        sink = self._open_store() if self._stores else None
+        if self._has_queue:
+            from pipeline.consume import Consumer
+            from pipeline.queue.redis import RedisInlet, RedisOutlet
+            from pipeline.queue.sink import QueueSink
+
+            if sink is not None:
+                outlet = RedisOutlet(self._redis)
+                self._consumer = Consumer(outlet, sink, self._redis.piece_items, keep_every_s=self._redis.lease_s / 4)
+                self._consumer.start()
+                self._closing.insert(0, ("the storing half", self._consumer.stop))
+            if self._receives:
+                sink = QueueSink(RedisInlet(self._redis))
+        if self._receives:
+            self._listen(sink)
+
+    def _open_store(self) -> Any:
+        from jobdb.repository import JobDB
+        from pipeline.sink import StoreSink
+        from pipeline.store import StoreError
+        from pipeline.store.duckdb import DuckDBStore
+
+        paths.private_dir(self._state)
+        self._lock.acquire()
+        try:
+            store = DuckDBStore(self._state / "records.duckdb")
+        except StoreError as error:
+            raise Unavailable(str(error), "look at the line above; another process may have the file") from error
+        self._closing.insert(0, ("the store", store.close))
+        jobdb = JobDB(f"sqlite:///{self._state / 'jobs.db'}")
+        self._closing.insert(0, ("the job database", jobdb.close))
+        return StoreSink(store, jobdb.apply_event)
+
+    def _listen(self, sink: Any) -> None:
+        from pipeline.ingest import Ingest
+        from pipeline.listen import BindError
+        from pipeline.tls import TlsError, TlsFiles
+
+        settings = self._config.ingest
+        host = "127.0.0.1" if settings.host == "localhost" else settings.host
+        port = ports.claim("ingest.port", host, settings.port)
+        tls = TlsFiles(Path(settings.tls_cert), Path(settings.tls_key), Path(settings.tls_client_ca)) if settings.tls else None
+        try:
+            self._ingest = Ingest(sink, host, port, tls=tls)
+        except (BindError, TlsError) as error:
+            raise UsageError(str(error), "the settings are those of [ingest] in server.toml") from error
+        self._ingest.start()
+        self._closing.insert(0, ("ingest", self._ingest.stop))
+
+    def _look(self) -> dict[str, Any]:
+        from pipeline.queue import QueueError
+        from pipeline.queue.redis import look
+
+        try:
+            return look(self._redis)
+        except QueueError as error:
+            return {"error": str(error)}
+
+
+def _events(status: dict[str, Any] | None) -> int:
+    return status["events"] if status else 0
