@@ -37,19 +37,20 @@ def stdout() -> "Console":
 
 def show(printed: Any) -> None:
     """Print one of rich's tables or texts. Raises ReaderGone."""
-    with _to_reader():
+    with guarded():
         stdout().print(printed)
 
 
 def show_json(value: Any) -> None:
     """Print `value` as indented JSON. Raises ReaderGone."""
-    with _to_reader():
+    with guarded():
         json.dump(value, sys.stdout, indent=2)
         sys.stdout.write("\n")
 
 
 @contextmanager
-def _to_reader() -> Iterator[None]:
+def guarded() -> Iterator[None]:
+    """What is written to standard output inside. Raises ReaderGone, and BellrockError where it cannot be written."""
     try:
         yield
         sys.stdout.flush()
