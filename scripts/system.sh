@@ -103,6 +103,7 @@ look_for_optional() {
         compgen -G '/usr/lib*/*/faketime/libfaketimeMT.so.1' >/dev/null || optional+=(faketime)
         has openssl || optional+=(openssl)
         has redis-server || optional+=(redis-server)
+        has ruby || optional+=(ruby)
         browser && continue
         # Ubuntu's package of this name only fetches a snap, which cannot be had in a container.
         if ! grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null; then optional+=(chromium)
