@@ -107,12 +107,14 @@ def _check_shared(rings: Path) -> None:
         )
 
 
-def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
-    """Write a file so that a reader sees all of it or the one before, and a crash leaves no half of it."""
+def write_atomically(path: Path, text: str, mode: int = 0o600, owner: int | None = None) -> None:
+    """Write a file so that a reader sees all of it or the one before, and a crash leaves no half of it. Root may give it to another `owner`."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "w") as file:
             os.fchmod(file.fileno(), mode)
+            if owner is not None:
+                os.fchown(file.fileno(), owner, owner)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

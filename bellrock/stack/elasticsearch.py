@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import shutil
 import ssl
 import urllib.error
 import urllib.request
@@ -99,11 +98,10 @@ class Elasticsearch(Server):
 
     def prepare(self) -> None:
         home = unpacked(ELASTICSEARCH)
-        for name in ("data", "logs", "tmp", "config", "config/jvm.options.d"):
+        for name in ("data", "logs", "tmp", "config"):
             self.make(name)
-        for name in ("jvm.options", "log4j2.properties"):
-            self.give(Path(shutil.copy(home / "config" / name, self.folder / "config" / name)), 0o600)
-        self.write("config/jvm.options.d/bellrock.options", f"-Xms{self.heap_mib}m\n-Xmx{self.heap_mib}m\n")
+        self.write("config/log4j2.properties", (home / "config/log4j2.properties").read_text())
+        self.write("config/jvm.options", (home / "config/jvm.options").read_text() + f"\n-Xms{self.heap_mib}m\n-Xmx{self.heap_mib}m\n")
         self.write("config/elasticsearch.yml", self._yml())
         if self.security:
             for name, path in (("ca.crt", self.security.tls.ca), ("node.crt", self.security.tls.cert), ("node.key", self.security.tls.key)):

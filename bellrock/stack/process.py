@@ -112,6 +112,7 @@ class Server(ABC):
         until = time.monotonic() + self.ready_s
         while not self.answers():
             if not self._starting():
+                self.kill()
                 raise self.failure("ended as it was starting")
             if time.monotonic() > until:
                 error = self.failure(f"did not answer within {self.ready_s:.0f} s")
@@ -147,24 +148,18 @@ class Server(ABC):
             self._ports[name] = saved if saved is not None and (self.running or is_free(HOST, saved)) else _new_port()
         return self._ports[name]
 
-    def give(self, path: Path, mode: int) -> None:
-        """Makes a file or folder of ours the server's own."""
-        path.chmod(mode)
-        if os.geteuid() == 0:
-            os.chown(path, UNPRIVILEGED, UNPRIVILEGED)
-
-    def write(self, name: str, text: str) -> Path:
+    def write(self, name: str, text: str) -> None:
         """Writes a file in the folder that the server alone may read."""
-        path = self.folder / name
-        paths.write_atomically(path, text)
-        self.give(path, 0o600)
-        return path
+        # Never by its path once it is there: where the server owns the folder it could put a link to anything in its place.
+        paths.write_atomically(self.folder / name, text, owner=UNPRIVILEGED if os.geteuid() == 0 else None)
 
     def make(self, name: str) -> Path:
-        """Makes a folder of the server's own in the folder."""
+        """Makes a folder of the server's own in the folder, in which alone it may write."""
         path = self.folder / name
         path.mkdir(exist_ok=True)
-        self.give(path, 0o700)
+        path.chmod(0o700)
+        if os.geteuid() == 0:
+            os.chown(path, UNPRIVILEGED, UNPRIVILEGED)
         return path
 
     def run_once(self, command: Sequence[str], limit_s: float) -> None:
@@ -181,14 +176,18 @@ class Server(ABC):
 
     def _make_folder(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.give(self.folder, 0o700)
-        if os.geteuid() == 0:
-            closed = next((one for one in self.folder.parents if not one.stat().st_mode & 0o001), None)
-            if closed is not None:
-                raise BellrockError(
-                    f"{self.title} runs as an unprivileged user, and {closed} is closed to it",
-                    "set BELLROCK_STATE to a folder that is not in a closed one, such as /var/lib/bellrock",
-                )
+        if os.geteuid() != 0:
+            self.folder.chmod(0o700)
+            return
+        # Root's: the server may look, and not put a link where root writes next.
+        os.chown(self.folder, 0, UNPRIVILEGED)
+        self.folder.chmod(0o750)
+        closed = next((one for one in self.folder.parents if not one.stat().st_mode & 0o001), None)
+        if closed is not None:
+            raise BellrockError(
+                f"{self.title} runs as an unprivileged user, and {closed} is closed to it",
+                "set BELLROCK_STACK to a folder that is not in a closed one, such as /var/lib/bellrock/stack",
+            )
 
     def _spawn(self, settings: str) -> None:
         mark = secrets.token_hex(8)

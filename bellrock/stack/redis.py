@@ -34,13 +34,14 @@ class Redis(Server):
 
     @property
     def socket(self) -> Path:
-        return self.folder / "redis.sock"
+        return self.folder / "run/redis.sock"
 
     def settings(self) -> str:
         return self._conf()
 
     def prepare(self) -> None:
         self.make("data")
+        self.make("run")
         self.write("redis.conf", self._conf())
 
     def command(self) -> Sequence[str]:

@@ -55,7 +55,7 @@ class SqlServer(Server):
 
     @property
     def socket(self) -> Path:
-        return self.folder / "sql.sock"
+        return self.folder / "run/sql.sock"
 
     @property
     def ca(self) -> Path | None:
@@ -68,7 +68,7 @@ class SqlServer(Server):
 
     @abstractmethod
     def make_data(self, data: Path) -> None:
-        """Makes an empty data folder, whose root has no password yet."""
+        """Fills an empty data folder; its root has no password yet."""
 
     def settings(self) -> str:
         return "\n".join([*self.command(), self._init_sql()])
@@ -79,9 +79,10 @@ class SqlServer(Server):
         if not made.exists():
             if data.exists():
                 data.rename(self.folder / f"data.broken-{secrets.token_hex(4)}")
-            self.make_data(data)
+            self.make_data(self.make("data"))
             made.touch()
         self.make("files")
+        self.make("run")
         self.write("init.sql", self._init_sql())
         if self.tls:
             for name, path in (("ca.crt", self.tls.ca), ("server.crt", self.tls.cert), ("server.key", self.tls.key)):
@@ -93,7 +94,7 @@ class SqlServer(Server):
         options = [
             f"--datadir={data}",
             f"--socket={self.socket}",
-            f"--pid-file={self.folder / 'sql.pid'}",
+            f"--pid-file={self.folder / 'run/sql.pid'}",
             f"--bind-address={HOST}",
             f"--port={self.port}",
             f"--init-file={self.folder / 'init.sql'}",
