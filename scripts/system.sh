@@ -102,7 +102,6 @@ look_for_optional() {
         has musl-gcc || optional+=(musl-tools)
         compgen -G '/usr/lib*/*/faketime/libfaketimeMT.so.1' >/dev/null || optional+=(faketime)
         has openssl || optional+=(openssl)
-        has redis-server || optional+=(redis-server)
         has ruby || optional+=(ruby)
         browser && continue
         # Ubuntu's package of this name only fetches a snap, which cannot be had in a container.

@@ -31,6 +31,7 @@ def status(node: Elasticsearch, path: str, method: str = "GET", user: str = "") 
         return error.code
 
 
+@pytest.mark.timeout(900)
 def test_a_node_lives_through_use_a_kill_and_a_taking_over(server_folder, server_tls):
     """One test: a start takes 15 s and more."""
     node = started(make(server_folder(), server_tls))
