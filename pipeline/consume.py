@@ -79,10 +79,6 @@ class Consumer:
         self._outlet.release()
         self._sink.flush()
 
-    def alive(self) -> bool:
-        """Whether both threads run."""
-        return self._taker.is_alive() and self._appender.is_alive()
-
     def status(self) -> dict[str, Any]:
         """Counters since `start`, `last_commit_ns`, `waits_for` (who else holds the queue, None: nobody), `error` (text while store or queue fails,
         else None), and what the sink tells."""
@@ -201,3 +197,6 @@ class Consumer:
         except QueueError as error:
             # The taking thread learns it too, and takes hold again.
             log.warning("consume: %d events are stored, and come again: %s", len(piece.items), error)
+        except Exception:
+            log.exception("consume: %d events are stored, and come again after an error of our own", len(piece.items))
+            self._outlet.release()

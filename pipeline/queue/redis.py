@@ -44,6 +44,8 @@ CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 20.0
 # So often a full queue is looked at again.
 FULL_POLL_S = 0.2
+# How long a put waits for room before it says that there is none.
+FULL_WAIT_S = 5.0
 
 _T = TypeVar("_T")
 
@@ -131,7 +133,7 @@ class _Password(redis.CredentialProvider):
 class RedisInlet:
     """See `pipeline.queue.Inlet`. Once as many as `items_max` wait, nothing more is put: `put` raises after `full_wait_s`."""
 
-    def __init__(self, settings: RedisSettings, full_wait_s: float = 1.0) -> None:
+    def __init__(self, settings: RedisSettings, full_wait_s: float = FULL_WAIT_S) -> None:
         self._connection = _Connection(settings)
         self._settings = settings
         self._full_wait_s = full_wait_s

@@ -13,6 +13,7 @@ from pipeline.store.duckdb import DuckDBStore
 from tests.integration.pipeline.client import deliver_all
 from tests.integration.pipeline.queue.conftest import until
 from tests.integration.pipeline.queue.redis_server import RedisServer
+from tests.servers import started
 from tests.unit.pipeline.events import job_event, run_event
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,9 +41,11 @@ class LogServer:
 
 
 @pytest.fixture
-def redis_server(tmp_path: Path, free_port) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path / "redis", free_port()).start()
+def redis_server(server_folder: Callable[[], Path]) -> Iterator[RedisServer]:
+    server = RedisServer(server_folder())
+    started(server)
     yield server
+    server.client.close()
     server.stop()
 
 

@@ -8,12 +8,15 @@ import pytest
 
 from tests.integration.pipeline.queue.redis_server import RedisServer
 from tests.integration.pipeline.queue.ways import DirectWay, RedisWay, Way
+from tests.servers import started
 
 
 @pytest.fixture
-def redis_server(tmp_path: Path, free_port: Callable[[], int]) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path / "redis", free_port()).start()
+def redis_server(server_folder: Callable[[], Path]) -> Iterator[RedisServer]:
+    server = RedisServer(server_folder())
+    started(server)
     yield server
+    server.client.close()
     server.stop()
 
 

@@ -13,7 +13,7 @@ def numbered(first: int, last: int) -> list[bytes]:
 
 @pytest.fixture
 def settings(redis_server) -> RedisSettings:
-    return redis_server.settings(piece_items=10)
+    return redis_server.queue(piece_items=10)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_piece_of_an_earlier_hold_is_not_done_under_a_later_one(redis_server, 
 
 
 def test_a_hold_runs_out_by_itself(redis_server):
-    settings = redis_server.settings(lease_s=0.3)
+    settings = redis_server.queue(lease_s=0.3)
     dead, heir = RedisOutlet(settings), RedisOutlet(settings)
     dead.hold()
     assert heir.hold() is not None
@@ -110,7 +110,7 @@ def test_a_hold_runs_out_by_itself(redis_server):
 
 
 def test_a_full_queue_takes_no_more_until_some_is_taken(redis_server):
-    settings = redis_server.settings(items_max=10)
+    settings = redis_server.queue(items_max=10)
     inlet, outlet = RedisInlet(settings, full_wait_s=0.05), RedisOutlet(settings)
     inlet.put(numbered(1, 10))
     with pytest.raises(QueueError, match=r"full: 10 items wait, the bound is 10 \(queue.items_max\)"):
@@ -122,7 +122,7 @@ def test_a_full_queue_takes_no_more_until_some_is_taken(redis_server):
 
 
 def test_large_items_make_small_pieces(redis_server):
-    settings = redis_server.settings(piece_bytes=1 << 20)
+    settings = redis_server.queue(piece_bytes=1 << 20)
     RedisInlet(settings).put([b"x" * 10_000] * 1000)
     outlet = RedisOutlet(settings)
     outlet.hold()
@@ -157,7 +157,7 @@ def test_a_password_comes_from_a_file_of_ours_alone(redis_server, tmp_path):
     file = tmp_path / "password"
     file.write_text("s3cret\n")
     file.chmod(0o600)
-    settings = redis_server.settings(password_file=file)
+    settings = redis_server.queue(password_file=file)
     redis_server.client.config_set("requirepass", "s3cret")
     RedisInlet(settings).put([b"{}"])
     file.chmod(0o644)

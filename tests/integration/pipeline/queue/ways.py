@@ -99,7 +99,7 @@ class RedisWay(_Base):
     def __init__(self, folder: Path, server: RedisServer) -> None:
         super().__init__(folder)
         self.server = server
-        self.settings: RedisSettings = server.settings(items_max=ITEMS_MAX, piece_items=PIECE_ITEMS, lease_s=2.0)
+        self.settings: RedisSettings = server.queue(items_max=ITEMS_MAX, piece_items=PIECE_ITEMS, lease_s=2.0)
         self.consumer: Consumer | None = None
         self.outlet: RedisOutlet | None = None
 
