@@ -20,7 +20,9 @@ VERSION = 0x32
 # The first byte of a client that begins with TLS.
 _TLS_HANDSHAKE = 0x16
 _JSON_HEADER = struct.Struct(">II")
+_JSON_FRAME = struct.Struct(">BBII")
 _UINT32 = struct.Struct(">I")
+_JSON = ord("J")
 _FRAME_HEADER_BYTES = 6
 _JSON_HEADER_BYTES = 10
 
@@ -134,7 +136,7 @@ class FrameParser:
         if len(self._buffer) < end:
             return False
         plain = self._decompress(bytes(self._buffer[_FRAME_HEADER_BYTES:end]))
-        at = 0
+        at = self._json_frames(plain)
         while at < len(plain):
             if plain[at] != VERSION:
                 raise self._wrong_version(plain[at], at)
@@ -161,6 +163,24 @@ class FrameParser:
         if inflate.unused_data:
             raise self._error(f"compressed frame has {len(inflate.unused_data)} bytes after its zlib stream")
         return plain
+
+    def _json_frames(self, plain: bytes) -> int:
+        """Takes J frames into the window for as long as they are whole and within the bounds. Gives where it ended; what is wrong there others find."""
+        window, room = self._window, self._expected - len(self._window.payloads)
+        most, left = self._limits.payload_bytes, self._limits.window_bytes - self._window_bytes
+        at, size, keep = 0, len(plain), window.payloads.append
+        while room > 0 and size - at >= _JSON_HEADER_BYTES:
+            version, kind, seq, length = _JSON_FRAME.unpack_from(plain, at)
+            start = at + _JSON_HEADER_BYTES
+            if version != VERSION or kind != _JSON or length > most or length > left or length > size - start:
+                break
+            at = start + length
+            keep(plain[start:at])
+            window.last_seq = seq
+            left -= length
+            room -= 1
+        self._window_bytes = self._limits.window_bytes - left
+        return at
 
     def _json_frame(self, data: bytes | bytearray, at: int, inner: int | None = None) -> int:
         """Takes the J frame at `at` into the window. Gives its size, 0 when it is not complete."""
