@@ -6,6 +6,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from bellrock.errors import UsageError
 from jobdb import address
@@ -68,9 +69,22 @@ class Jobdb:
 
 @dataclass(frozen=True)
 class Store:
-    """Where records live."""
+    """Where records are kept: "duckdb" (in the state directory) or "elasticsearch"."""
 
     kind: str = "duckdb"
+
+
+@dataclass(frozen=True)
+class Elasticsearch:
+    """The Elasticsearch of [store] kind = "elasticsearch". ca and password_file are paths."""
+
+    urls: list[str] = field(default_factory=lambda: ["http://127.0.0.1:9200"])
+    user: str = ""
+    password_file: str = ""
+    ca: str = ""
+    timeout_s: int = 60
+    period: str = "month"
+    bulk_threads: int = 2
 
 
 @dataclass(frozen=True)
@@ -103,18 +117,30 @@ class Config:
     agent: Agent = field(default_factory=Agent)
     jobdb: Jobdb = field(default_factory=Jobdb)
     store: Store = field(default_factory=Store)
+    elasticsearch: Elasticsearch = field(default_factory=Elasticsearch)
     queue: Queue = field(default_factory=Queue)
     group: Group = field(default_factory=Group)
     explicit: frozenset[str] = frozenset()
 
 
-SECTIONS: dict[str, type] = {"http": Http, "ingest": Ingest, "agent": Agent, "jobdb": Jobdb, "store": Store, "queue": Queue, "group": Group}
+SECTIONS: dict[str, type] = {
+    "http": Http,
+    "ingest": Ingest,
+    "agent": Agent,
+    "jobdb": Jobdb,
+    "store": Store,
+    "elasticsearch": Elasticsearch,
+    "queue": Queue,
+    "group": Group,
+}
 _AT_LEAST = {
     "http.port": 0,
     "ingest.port": 0,
     "http.threads": 4,
     "agent.spool_mib": 1,
     "agent.drain_s": 1,
+    "elasticsearch.timeout_s": 1,
+    "elasticsearch.bulk_threads": 1,
     "queue.items_max": 1000,
     "queue.piece_items": 1,
     "queue.piece_mib": 1,
@@ -126,12 +152,14 @@ _AT_MOST = {
     "http.threads": 256,
     "agent.spool_mib": 1 << 20,
     "agent.drain_s": 600,
+    "elasticsearch.timeout_s": 600,
+    "elasticsearch.bulk_threads": 16,
     "queue.items_max": 10**9,
     "queue.piece_items": 100_000,
     "queue.piece_mib": 256,
     "queue.lease_s": 600,
 }
-_ONE_OF = {"store.kind": ("duckdb",), "queue.kind": ("none", "redis")}
+_ONE_OF = {"store.kind": ("duckdb", "elasticsearch"), "elasticsearch.period": ("day", "week", "month"), "queue.kind": ("none", "redis")}
 _GROUP = re.compile(r"[a-z0-9_]{0,32}")
 
 
@@ -182,6 +210,9 @@ def parse(table: dict[str, Any], where: str, overrides: dict[str, Any] | None = 
     _check_tls(parsed.ingest, where)
     _check_logs(parsed.agent.lwfs_client_logs, where)
     _check_jobdb(parsed.jobdb, where)
+    _check_elasticsearch(parsed.elasticsearch, where)
+    if parsed.store.kind == "elasticsearch" and parsed.queue.kind != "none" and not parsed.group.name:
+        raise UsageError(f"{where}: group.name is not set", "the log server of a group writes its records into Elasticsearch under the group's name")
     _check_path("queue.password_file", parsed.queue.password_file, where)
     if not _GROUP.fullmatch(parsed.group.name):
         raise UsageError(f"{source('group.name')}: group.name = {parsed.group.name!r} cannot be part of an index's name", "take up to 32 of a-z, 0-9 and _")
@@ -222,6 +253,25 @@ def _check_jobdb(jobdb: Jobdb, where: str) -> None:
 def _check_path(name: str, path: str, where: str) -> None:
     if path and not Path(path).is_absolute():
         raise UsageError(f"{where}: {name} = {path!r} is not an absolute path", "begin it with /")
+
+
+def _check_elasticsearch(given: Elasticsearch, where: str) -> None:
+    if not given.urls:
+        raise UsageError(f"{where}: elasticsearch.urls is empty", 'write it as ["https://es1:9200"]')
+    for url in given.urls:
+        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+            raise UsageError(f"{where}: elasticsearch.urls has {url!r}, which is no URL", 'write it as ["https://es1:9200"]')
+        if "@" in url:
+            raise UsageError(f"{where}: elasticsearch.urls names a user or password", "write elasticsearch.user and elasticsearch.password_file")
+        host = (urlsplit(url).hostname or "").strip("[]")
+        if url.startswith("http://") and not is_loopback(host):
+            raise UsageError(
+                f"{where}: elasticsearch.urls has {url!r}: beyond this machine nothing is sent without TLS", "write https://, and elasticsearch.ca"
+            )
+    if bool(given.user) != bool(given.password_file):
+        raise UsageError(f"{where}: elasticsearch.user and elasticsearch.password_file go together", "set both or none")
+    _check_path("elasticsearch.password_file", given.password_file, where)
+    _check_path("elasticsearch.ca", given.ca, where)
 
 
 def _check_logs(logs: list[Any], where: str) -> None:

@@ -14,6 +14,7 @@ from bellrock import paths, ports
 from bellrock.config import Config
 from bellrock.errors import Unavailable, UsageError
 from bellrock.state import StateLock
+from bellrock.stores import open_store
 
 log = logging.getLogger(__name__)
 
@@ -146,12 +147,11 @@ class LogServer:
         from jobdb.repository import JobDB
         from pipeline.sink import StoreSink
         from pipeline.store import StoreError
-        from pipeline.store.duckdb import DuckDBStore
 
         paths.private_dir(self._state)
         self._lock.acquire()
         try:
-            store = DuckDBStore(self._state / "records.duckdb")
+            store = open_store(self._config, self._state)
         except StoreError as error:
             raise Unavailable(str(error), "look at the line above; another process may have the file") from error
         self._closing.insert(0, ("the store", store.close))

@@ -17,6 +17,7 @@ from bellrock.agent import AgentChild, agent_toml
 from bellrock.config import Config
 from bellrock.errors import BellrockError, UsageError
 from bellrock.state import StateLock, Where, where
+from bellrock.stores import open_store
 
 log = logging.getLogger(__name__)
 
@@ -80,13 +81,12 @@ class Server:
         from pipeline.ingest import Ingest
         from pipeline.listen import BindError
         from pipeline.sink import StoreSink
-        from pipeline.store.duckdb import DuckDBStore
         from pipeline.tls import TlsError, TlsFiles
         from webapp.api import create_app
         from webapp.api.settle import Settler
         from webapp.serve import HttpServer
 
-        store = DuckDBStore(self.state / "records.duckdb")
+        store = open_store(config, self.state)
         self._closing.insert(0, ("the store", store.close))
         jobdb = JobDB(config.jobdb.access(self.state))
         self._closing.insert(0, ("the job database", jobdb.close))

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.queue import NotOurs, Outlet, Piece, QueueError
 from pipeline.queue.items import event_of
-from pipeline.sink import StoreSink
+from pipeline.sink import Events, StoreSink
 from pipeline.store import StoreError
 
 log = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ class Consumer:
                 continue
             wait_s = POLL_FIRST_S
             self._idle.clear()
-            self._put((piece, [event_of(item) for item in piece.items]))
+            self._put((piece, Events(piece.items, event_of)))
 
     def _put(self, ready: tuple[Piece, list[Any]] | None) -> None:
         """Hands over to the appending thread, and keeps the hold on the queue meanwhile. Raises QueueError."""

@@ -27,6 +27,14 @@ class ForeignNode(Exception):
         self.node = node
 
 
+class Events(list[Any]):
+    """Events of a window, and in `raw` the text that each was decoded from, which a store may take as it is."""
+
+    def __init__(self, raw: Sequence[bytes], decode: Callable[[bytes], Any]) -> None:
+        super().__init__(map(decode, raw))
+        self.raw = raw
+
+
 class Sink(Protocol):
     """Used by one thread, but for `status`."""
 
@@ -60,7 +68,7 @@ class StoreSink:
 
     def prepare(self, window: Window, client: Peer | None) -> list[Any]:
         """See `Sink.prepare`."""
-        events = [decoded(payload) for payload in window.payloads]
+        events = Events(window.payloads, decoded)
         if client is not None:
             for event in events:
                 check_node(event, client)
@@ -68,7 +76,8 @@ class StoreSink:
 
     def put(self, windows: Sequence[list[Any]]) -> list[bool]:
         """See `Sink.put`."""
-        appended = self._store.append([event for events in windows for event in events])
+        raw = [text for events in windows for text in (events.raw if isinstance(events, Events) else [None] * len(events))]
+        appended = self._store.append([event for events in windows for event in events], raw)
         if appended.dead_letters:
             self._throttle.say("dead letters", "agents", f"ingest: {appended.dead_letters} records were refused; `bellrock audit` tells why")
         if appended.missing:

@@ -52,12 +52,18 @@ _DUCKDB = {
     # An array of that length would take room in every row and a quarter of the time of storing it, and mostly there is none.
     "histogram": "BIGINT[]",
 }
+# What Elasticsearch keeps of a field: the document's text alone; also its values by column, for sums and filters; also an index, to find it by.
+ELASTIC = ("source", "values", "index")
+# The layer of the I/O path that a kind of component belongs to; others are of the layer OTHER_LAYER.
+COMPONENT_LAYERS = {"agent": "agent"}
+OTHER_LAYER = "other"
 
 
 @dataclass(frozen=True)
 class Field:
     """One field of a record. `type` is the type on the wire: `hex64` is a string of 1 to 16 hex digits there and a uint64 in the store;
-    `numbers` is an object of numbers there and a map of doubles in the store; `histogram` is a list of HISTOGRAM_BINS counts in both."""
+    `numbers` is an object of numbers there and a map of doubles in the store; `histogram` is a list of HISTOGRAM_BINS counts in both.
+    elastic: what Elasticsearch keeps of it besides the document, one of ELASTIC."""
 
     name: str
     type: str
@@ -67,10 +73,13 @@ class Field:
     min: int | None = None
     max_length: int | None = None
     values: tuple[str, ...] | None = None
+    elastic: str = "source"
 
     def __post_init__(self) -> None:
         if self.type not in _ARROW:
             raise ValueError(f"field {self.name}: unknown type {self.type!r}; known: {', '.join(_ARROW)}")
+        if self.elastic not in ELASTIC:
+            raise ValueError(f"field {self.name}: elastic is {self.elastic!r}; known: {', '.join(ELASTIC)}")
 
     @property
     def duckdb(self) -> str:
@@ -81,13 +90,14 @@ class Field:
 @dataclass(frozen=True)
 class Kind:
     """One kind of record. `times` names the fields that say when it began and ended (one field for both where it is an instant). `table` is None
-    where the record store keeps no rows of it."""
+    where the record store keeps no rows of it. `searched` names those of its `values` that Elasticsearch keeps besides the document."""
 
     name: str
     doc: str
     fields: tuple[Field, ...]
     times: tuple[str, str]
     table: str | None = None
+    searched: tuple[str, ...] = ()
 
     @cached_property
     def arrow(self) -> pa.Schema:
@@ -124,7 +134,7 @@ def _read(name: str) -> dict:
 
 def _load_kind(name: str) -> Kind:
     text = _read(name)
-    return Kind(text["kind"], text["doc"], ENVELOPE + _load_fields(text), tuple(text["times"]), text.get("table"))
+    return Kind(text["kind"], text["doc"], ENVELOPE + _load_fields(text), tuple(text["times"]), text.get("table"), tuple(text.get("searched", ())))
 
 
 ENVELOPE = _load_fields(_read("envelope"))
@@ -173,17 +183,20 @@ def markdown() -> str:
         "",
         "Generated from `pipeline/schema/*.toml` by `python -m pipeline.schema > docs/records.md`; do not edit.",
         "",
+        "In Elasticsearch: `index` can be searched by and summed, `values` summed and filtered by, `source` is in the document alone.",
+        "",
         "Type is the type in JSON on the wire. `hex64` is a string of 1 to 16 hex digits; the store holds it as an unsigned 64-bit number.",
         f"`numbers` is an object of numbers of at most 2^53 either way, `histogram` a list of {HISTOGRAM_BINS} counts. A field with `null` may be absent. Unknown keys are ignored.",
     ]
     for kind in KINDS.values():
         where = f"Table `{kind.table}`." if kind.table else "No table."
-        lines += ["", f"## {kind.name}", "", f"{kind.doc} {where}", ""]
-        lines += ["| field | type | unit | null | what |", "| --- | --- | --- | --- | --- |"]
+        searched = f" Of `values`, Elasticsearch indexes {', '.join(f'`{name}`' for name in kind.searched)}." if kind.searched else ""
+        lines += ["", f"## {kind.name}", "", f"{kind.doc} {where}{searched}", ""]
+        lines += ["| field | type | unit | null | Elasticsearch | what |", "| --- | --- | --- | --- | --- | --- |"]
         for f in kind.fields:
             values = f" One of {', '.join(f'`{v}`' for v in f.values)}." if f.values else ""
             least = f" At least {f.min}." if f.min is not None else ""
             longest = f" At most {f.max_length} characters." if f.max_length is not None else ""
             null = "yes" if f.nullable else ""
-            lines.append(f"| `{f.name}` | {f.type} | {f.unit or ''} | {null} | {f.doc}{values}{least}{longest} |")
+            lines.append(f"| `{f.name}` | {f.type} | {f.unit or ''} | {null} | {f.elastic} | {f.doc}{values}{least}{longest} |")
     return "\n".join(lines) + "\n"

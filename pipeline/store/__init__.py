@@ -1,4 +1,5 @@
-"""Where records live: what every store can do. The implementation at hand is `pipeline.store.duckdb.DuckDBStore`."""
+"""Where records live: what every store can do. `pipeline.store.duckdb.DuckDBStore` is for one machine, `pipeline.store.elastic.store.ElasticsearchStore`
+for a site."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +9,9 @@ import pyarrow as pa
 
 from pipeline.store.mark import Key, Mark
 
+# How far somebody has read: a text that only the store that gave it understands. It may be kept as long as the records are.
+Place = str
+BEGIN: Place = ""
 # The first word of the reason why a record is refused whose number another record had.
 CONFLICT = "id"
 
@@ -89,10 +93,12 @@ class Window:
 
 
 class Store(Protocol):
-    """All methods may be called from any thread; `append` calls wait for each other, readers wait for nobody. All raise StoreError."""
+    """All methods may be called from any thread; `append` calls wait for each other, readers wait for nobody. All raise StoreError.
 
-    def append(self, events: list[dict | Undecodable]) -> Appended:
-        """Stores a batch in one transaction; on return it is durable.
+    What one store object has appended it finds at once; one in another process, where there can be one, within 3 s."""
+
+    def append(self, events: list[dict | Undecodable], raw: Sequence[bytes | None] | None = None) -> Appended:
+        """Stores a batch in one transaction; on return it is durable. raw: the text that each event was decoded from, where that is at hand.
 
         An event of a (node, boot) whose number has come is a duplicate and dropped; what comes late into a gap fills it. An event that
         breaks the schema, or whose times cannot be, becomes a dead letter, and its number, where it bears one, counts as come. These become
@@ -110,9 +116,9 @@ class Store(Protocol):
         Raises KeyError for a column that does not exist, and TooManyRuns where there are more than the store gives out at once."""
         ...
 
-    def sample_totals(self, component: str, nodes: Sequence[str], after: int = 0) -> tuple[list[tuple[str, str, float, float]], int]:
-        """What the samples of a kind of component add up to on some nodes, counting those that were appended at or after a place: rows of
-        node, name of the value, sum, and the value appended last; and the place to go on from, at least `after`. Place 0: all."""
+    def sample_totals(self, component: str, nodes: Sequence[str], after: Place = BEGIN) -> tuple[list[tuple[str, str, float, float]], Place]:
+        """What the samples of a kind of component add up to on some nodes, counting those that were appended since a place: rows of
+        node, name of the value, sum, and the value appended last; and the place to go on from. BEGIN: all."""
         ...
 
     def sample_sums(
@@ -123,9 +129,9 @@ class Store(Protocol):
         ...
 
     def sample_sums_by_time(
-        self, component: str, names: Sequence[str], after: int, grain_ns: int, limit: int
-    ) -> tuple[list[tuple[Key, int, str, float]], int]:
-        """Of all samples of a kind of component that were appended at or after a place, the sums of the values called `names`, as far as they
+        self, component: str, names: Sequence[str], after: Place, grain_ns: int, limit: int
+    ) -> tuple[list[tuple[Key, int, str, float]], Place]:
+        """Of all samples of a kind of component that were appended since a place, the sums of the values called `names`, as far as they
         are not 0: rows of (node, boot), when the samples begin in whole grains of `grain_ns` since the epoch, name, sum; `limit` rows at most.
         And the place to go on from."""
         ...

@@ -1,5 +1,6 @@
 """Sorts a batch of events into rows, duplicates and dead letters. Knows no database."""
 
+import datetime
 import zlib
 from collections.abc import Callable
 from typing import Protocol
@@ -9,14 +10,18 @@ import pyarrow as pa
 
 from pipeline.schema import KINDS, Kind, RecordError, describe, identity, implausible, kind_of
 from pipeline.schema.times import AHEAD_NS, EARLIEST_NS, LATE_NS, LONGEST_NS
-from pipeline.store import CONFLICT, Appended, Undecodable
+from pipeline.store import CONFLICT, Appended, StoreError, Undecodable
 from pipeline.store.mark import Gap, Key, Mark, filled, find, opened
+from pipeline.store.marks import Marks
 
 # Of a dead letter's text, so much is kept.
 RAW_CHARACTERS_MAX = 4096
 REASON_CHARACTERS_MAX = 512
 # Sequence numbers rise by one. None jumps so far in earnest; taken at its word, it would make duplicates of all that come after it.
 SEQ_JUMP_MAX = 1 << 32
+
+# A step of the server's clock back by more than this stops it where records would be refused for it.
+CLOCK_BACK_NS_MAX = 24 * 3600 * 10**9
 
 # The component of an agent's samples of itself, and the value of its last one when it ends as asked.
 AGENT = "agent"
@@ -90,6 +95,7 @@ class Batch:
         self._duplicates = self._jumped = self._filled = 0
         self._place = 0  # in the batch, of an event that is not simply the next
         self._refused_places: list[int] = []
+        self._again_places: list[int] = []
         self.marks: dict[Key, Mark] = {}
         self.letters: list[dict] = []
         self.ahead_ns: int | None = None
@@ -107,6 +113,11 @@ class Batch:
             self._filled,
             frozenset(self._refused_places),
         )
+
+    @property
+    def dropped(self) -> set[int]:
+        """Places of the events that are not kept: duplicates and dead letters."""
+        return {*self._refused_places, *self._again_places}
 
     def add(self, events: list[dict]) -> None:
         """Sorts the events in; once."""
@@ -208,6 +219,7 @@ class Batch:
             return False
         gap = boot.gaps[place]
         if gap.is_merged and gap.is_old:
+            self._again_places.append(self._place)
             self._duplicates += 1
             boot.duplicates += 1
             return False
@@ -220,6 +232,7 @@ class Batch:
 
     def _again(self, boot: _Boot, event: object, who: Who, row: tuple | None) -> None:
         """A number that came before: the same record, as is usual after a broken connection, or another's."""
+        self._again_places.append(self._place)
         self._duplicates += 1
         boot.duplicates += 1
         if row is None or who[2] != boot.seq:
@@ -269,6 +282,22 @@ class Batch:
                 boot.sample = row
         # A boot of which nothing has come has no mark.
         self.marks = {key: boot.mark(self._now_ns) for key, boot in self._boots.items() if boot.seq > 0}
+
+
+def check_clock(now_ns: int, ahead_ns: int | None, marks: Marks, otherwise: str) -> None:
+    """Raises StoreError where a record seems ahead (its end: `ahead_ns`) only since the server's own clock went back, as after a start with a
+    dead clock before NTP has set it: what is refused now would be lost. Smaller steps refuse nothing that came in time. otherwise: what to do
+    where the clock is right now."""
+    newest_ns = marks.newest_ns() if ahead_ns is not None else 0
+    if ahead_ns is not None and newest_ns - now_ns > CLOCK_BACK_NS_MAX and ahead_ns <= newest_ns + AHEAD_NS:
+        raise StoreError(
+            f"the server's clock went back: it shows {_utc(now_ns)}, and records came at {_utc(newest_ns)} before; nothing is taken, and agents "
+            f"keep what they have, until it is set: `timedatectl`. If the earlier time was the wrong one, {otherwise}"
+        )
+
+
+def _utc(ns: int) -> str:
+    return datetime.datetime.fromtimestamp(ns // 10**9, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _fingerprint(row: tuple) -> int:

@@ -4,7 +4,6 @@ Durable: DuckDB writes and syncs its log before a commit returns, and large batc
 One process owns the file; DuckDB's lock on it keeps others out.
 """
 
-import datetime
 import logging
 import threading
 import time
@@ -17,9 +16,8 @@ import duckdb
 import pyarrow as pa
 
 from pipeline.schema import KINDS
-from pipeline.schema.times import AHEAD_NS
-from pipeline.store import Appended, Letters, Progress, Proof, StoreError, TooManyRuns, Window
-from pipeline.store.batch import Batch
+from pipeline.store import BEGIN, Appended, Letters, Place, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window
+from pipeline.store.batch import Batch, check_clock
 from pipeline.store.bulk import Bulk
 from pipeline.store.duckdb_audit import letters_by_reason, proof, sums_by_time
 from pipeline.store.duckdb_books import (
@@ -49,8 +47,6 @@ RUNS_MAX = 4_000_000
 MERGE_ABOVE = 1_000_000
 # Boots that `status` tells of.
 HIGH_WATER_SHOWN_MAX = 1000
-# A step of the server's clock back by more than this stops it where records would be refused for it.
-CLOCK_BACK_NS_MAX = 24 * 3600 * 10**9
 # Boots that an audit looks at.
 BOOTS_MAX = 100_000
 
@@ -82,8 +78,8 @@ class DuckDBStore:
 
     # -- writing
 
-    def append(self, events: list[dict]) -> Appended:
-        """See `Store.append`."""
+    def append(self, events: list[dict | Undecodable], raw: Sequence[bytes | None] | None = None) -> Appended:
+        """See `Store.append`. The rows are made of the events; `raw` is not looked at."""
 
         def sorted_in(now_ns: int) -> Batch:
             batch = Batch(self._marks, now_ns, self._marks.last_append_ns)
@@ -119,8 +115,7 @@ class DuckDBStore:
     def _append(self, make: Callable[[int], Batch | Bulk]) -> Appended:
         now_ns = time.time_ns()
         batch = make(now_ns)
-        if batch.ahead_ns is not None:
-            self._check_clock(now_ns, batch.ahead_ns)
+        check_clock(now_ns, batch.ahead_ns, self._marks, f"move {self._path} away and start again")
         result = batch.result
         new = (result.runs, result.samples, result.jobs, result.duplicates, result.dead_letters)
         totals = self._totals | {name: self._totals[name] + n for name, n in zip(TOTALS, new, strict=False)}
@@ -144,16 +139,6 @@ class DuckDBStore:
             with self._facts:
                 self._appends += 1
         return result
-
-    def _check_clock(self, now_ns: int, ahead_ns: int) -> None:
-        """Raises StoreError where a record seems ahead (its end: `ahead_ns`) only since the server's own clock went back, as after a start with a
-        dead clock before NTP has set it: what is refused now would be lost. Smaller steps refuse nothing that came in time."""
-        newest_ns = self._marks.newest_ns()
-        if newest_ns - now_ns > CLOCK_BACK_NS_MAX and ahead_ns <= newest_ns + AHEAD_NS:
-            raise StoreError(
-                f"the server's clock went back: it shows {_utc(now_ns)}, and records came at {_utc(newest_ns)} before; nothing is taken, and agents "
-                f"keep what they have, until it is set: `timedatectl`. If the earlier time was the wrong one, move {self._path} away and start again"
-            )
 
     def _commit(self, batch: Batch | Bulk, totals: dict[str, int], excess: int) -> None:
         before = {key: self._marks.get(key) for key in batch.marks}
@@ -213,15 +198,15 @@ class DuckDBStore:
             raise TooManyRuns(f"job {job[:200]!r} has {count} runs, and more than {RUNS_MAX} that cannot be merged")
         return table.cast(pa.schema([KINDS["run"].arrow.field(name) for name in wanted]))
 
-    def sample_totals(self, component: str, nodes: Sequence[str], after: int = 0) -> tuple[list[tuple[str, str, float, float]], int]:
+    def sample_totals(self, component: str, nodes: Sequence[str], after: Place = BEGIN) -> tuple[list[tuple[str, str, float, float]], Place]:
         """See `Store.sample_totals`. Places are those of the rows, which are never removed."""
         rows = self._fetch(
             "SELECT node, name, sum(value), arg_max(value, place), max(place) FROM ("
             'SELECT node, rowid AS place, unnest(map_keys("values")) AS name, unnest(map_values("values")) AS value FROM samples '
             "WHERE rowid >= $after AND component = $component AND node IN (SELECT unnest($nodes::VARCHAR[]))) GROUP BY node, name",
-            {"component": component, "nodes": list(nodes), "after": after},
+            {"component": component, "nodes": list(nodes), "after": int(after or 0)},
         )
-        return [row[:4] for row in rows], max((row[4] + 1 for row in rows), default=after)
+        return [row[:4] for row in rows], str(max(row[4] + 1 for row in rows)) if rows else after
 
     def sample_sums(
         self, component: str, names: Sequence[str], nodes: Sequence[str], from_ns: int, to_ns: int
@@ -240,11 +225,12 @@ class DuckDBStore:
         return sums
 
     def sample_sums_by_time(
-        self, component: str, names: Sequence[str], after: int, grain_ns: int, limit: int
-    ) -> tuple[list[tuple[Key, int, str, float]], int]:
+        self, component: str, names: Sequence[str], after: Place, grain_ns: int, limit: int
+    ) -> tuple[list[tuple[Key, int, str, float]], Place]:
         """See `Store.sample_sums_by_time`. Places are those of the rows, which are never removed."""
         with self._file.reading() as cursor:
-            return sums_by_time(cursor, component, names, after, grain_ns, limit)
+            rows, place = sums_by_time(cursor, component, names, int(after or 0), grain_ns, limit)
+        return rows, str(place) if place else BEGIN
 
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
         """See `Store.missing`."""
@@ -375,10 +361,6 @@ class DuckDBStore:
         """See `Store.close`. Waits for the append and the reads under way."""
         with self._append_lock:
             self._file.close()
-
-
-def _utc(ns: int) -> str:
-    return datetime.datetime.fromtimestamp(ns // 10**9, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _size(path: Path) -> int:

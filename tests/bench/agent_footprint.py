@@ -27,7 +27,7 @@ class Sink:
     def __init__(self) -> None:
         self.events = 0
 
-    def append(self, events: list[dict]) -> Appended:
+    def append(self, events: list[dict], raw: list | None = None) -> Appended:
         self.events += len(events)
         return Appended(runs=len(events))
 

@@ -40,7 +40,7 @@ class Sums:
         self.total = 0
         self._last: dict[str, int] = {}
 
-    def append(self, events: list[dict]) -> Appended:
+    def append(self, events: list[dict], raw: list | None = None) -> Appended:
         appended = Appended()
         for event in events:
             if event["seq"] <= self._last.get(event["boot"], 0):

@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 
 from jobdb.runs import LATEST_NS
-from pipeline.store import Store
+from pipeline.store import BEGIN, Store
 
 from .losses import LOSSES, TOLD, lost, whole
 
@@ -25,7 +25,7 @@ class Agents:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()  # owner of the rest
-        self._place = 0  # in the store's samples; what lies before it is counted in _values
+        self._place = BEGIN  # in the store's samples; what lies before it is counted in _values
         self._values: dict[str, dict[str, float]] = {}
 
     def totals(self, high_water: list[dict]) -> list[dict]:

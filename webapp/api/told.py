@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 
 from jobdb.runs import LATEST_NS
-from pipeline.store import Store
+from pipeline.store import BEGIN, Store
 from pipeline.store.mark import Key
 
 from .losses import TOLD
@@ -21,7 +21,7 @@ class Told:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()  # owner of the rest
-        self._place = 0  # in the store's samples; what lies before it is in _sums
+        self._place = BEGIN  # in the store's samples; what lies before it is in _sums
         self._grain_ns = GRAIN_NS
         self._sums: dict[tuple[Key, int, str], float] = {}  # by boot, begin in grains, and name
 

@@ -122,7 +122,7 @@ class Kept:
         self.events: dict[tuple[str, int], dict] = {}
         self.lock = threading.Lock()
 
-    def append(self, events: list[dict]) -> Appended:
+    def append(self, events: list[dict], raw: list | None = None) -> Appended:
         with self.lock:
             for event in events:
                 key = event["boot"], event["seq"]

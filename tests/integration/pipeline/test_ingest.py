@@ -36,7 +36,7 @@ class Gate:
         self.entered = threading.Event()
         self.batches: list[int] = []
 
-    def append(self, events) -> Appended:
+    def append(self, events, raw=None) -> Appended:
         self.entered.set()
         assert self.open.wait(20)
         if self.fails_with is not None:

@@ -31,14 +31,14 @@ class FakeStore:
         found = table(self._found(job, window))
         return found.select(list(columns or SCHEMA.names))
 
-    def sample_totals(self, component, nodes, after=0):
-        self.totals_read += len(self.sample_rows) - after
+    def sample_totals(self, component, nodes, after=""):
+        self.totals_read += len(self.sample_rows) - int(after or 0)
         found = {}
-        for sample in self.sample_rows[after:]:
+        for sample in self.sample_rows[int(after or 0) :]:
             for name, value in sample["values"].items() if sample["component"] == component and sample["node"] in nodes else ():
                 total, _ = found.get((sample["node"], name), (0, 0))
                 found[sample["node"], name] = (total + value, value)
-        return [(*key, *sums) for key, sums in found.items()], max(after, len(self.sample_rows))
+        return [(*key, *sums) for key, sums in found.items()], str(len(self.sample_rows))
 
     def sample_sums(self, component, names, nodes, from_ns, to_ns):
         found = {}
@@ -51,11 +51,11 @@ class FakeStore:
 
     def sample_sums_by_time(self, component, names, after, grain_ns, limit):
         found = {}
-        for sample in self.sample_rows[after:]:
+        for sample in self.sample_rows[int(after or 0) :]:
             for name in set(names) & set(sample["values"]) if sample["component"] == component else ():
                 key = ((sample["node"], 255), sample["start"] // grain_ns, name)
                 found[key] = found.get(key, 0) + sample["values"][name]
-        return [(*key, value) for key, value in found.items() if value][:limit], max(after, len(self.sample_rows))
+        return [(*key, value) for key, value in found.items() if value][:limit], str(len(self.sample_rows))
 
     def missing(self, nodes, from_ns, to_ns):
         found = {}

@@ -28,7 +28,7 @@ class Gate:
         self.fails: str | None = None  # "before" or "after" it stores
         self.failed = 0
 
-    def append(self, events: list) -> Appended:
+    def append(self, events: list, raw: list | None = None) -> Appended:
         self.entered.set()
         assert self.open.wait(60)
         if self.fails == "before":

@@ -46,7 +46,7 @@ class Books:
         self._store = store
         self.stored = self.duplicates = self.missing = 0
 
-    def append(self, events):
+    def append(self, events, raw=None):
         appended = self._store.append(events)
         self.stored += appended.runs + appended.samples + appended.jobs
         self.duplicates += appended.duplicates

@@ -58,7 +58,7 @@ class Hanging:
     def __init__(self, store, gate) -> None:
         self._store, self._gate = store, gate
 
-    def append(self, events):
+    def append(self, events, raw=None):
         assert self._gate.wait(60)
         return self._store.append(events)
 

@@ -1,0 +1,1 @@
+"""The store on Elasticsearch: `pipeline.store.elastic.store.ElasticsearchStore`."""

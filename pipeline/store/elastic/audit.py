@@ -1,0 +1,214 @@
+"""The questions of an audit: boots, dead letters, and the count of all documents."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pipeline.schema import day_of
+from pipeline.store import Letters, Progress, Proof
+from pipeline.store.elastic.bulk import Bulk, removals
+from pipeline.store.elastic.books import read_marks
+from pipeline.store.elastic.reader import Reader, all_of
+from pipeline.store.mark import Gap, Key, Mark
+
+# Lines that an audit tells of dead letters, and how much of the newest one's text.
+LETTER_LINES_MAX = 1000
+RAW_CHARACTERS = 1000
+# Boots that an audit looks at.
+BOOTS_MAX = 100_000
+# Nodes of which letters are counted when some must go.
+NODES_MAX = 10_000
+# Days that are counted in one question.
+DAYS_AT_ONCE = 200
+_DAY_NS = 24 * 3600 * 10**9
+_ROWS = "bellrock-run-*,bellrock-sample-*"
+_ALL = f"{_ROWS},bellrock-job-*"
+_BY_BOOT: tuple[dict, ...] = ({"node": {"terms": {"field": "node"}}}, {"boot": {"terms": {"field": "boot"}}})
+_UNBOOKED = {"bool": {"must_not": [{"exists": {"field": "commit"}}]}}
+
+
+def marks(reader: Reader, nodes: Sequence[str] | None = None) -> dict[Key, Mark]:
+    """What came of each boot (of nodes), of all groups; of groups that keep no books, as their documents tell."""
+    found = _unbooked(reader, nodes)
+    for _, key, mark in read_marks(reader, nodes):
+        known = found.get(key)
+        found[key] = mark if known is None or known.seq <= mark.seq else known
+    return found
+
+
+def boots(reader: Reader, node: str | None, since_ns: int) -> list[tuple[Key, Mark]]:
+    """See `pipeline.store.Store.boots`, without its bound."""
+    reader.heads()
+    found = sorted(marks(reader, None if node is None else [node]).items(), key=lambda entry: (-entry[1].last_ns, entry[0]))
+    newest: dict[str, int] = {}
+    for (name, _), mark in found:
+        newest[name] = max(newest.get(name, 0), mark.last_ns)
+    return [(key, mark) for key, mark in found if mark.last_ns >= since_ns or (since_ns and mark.last_ns == newest[key[0]])]
+
+
+def missing(reader: Reader, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
+    """See `pipeline.store.Store.missing`."""
+    if not nodes:
+        return {}
+    reader.heads()
+    found: dict[str, int] = {}
+    for (node, _), mark in marks(reader, nodes).items():
+        count = sum(gap.missing for gap in mark.gaps if gap.until_ns >= from_ns and gap.since_ns <= to_ns)
+        if count:
+            found[node] = found.get(node, 0) + count
+    return found
+
+
+def _unbooked(reader: Reader, nodes: Sequence[str] | None) -> dict[Key, Mark]:
+    """Marks made of documents that no commit tells of, as Logstash writes them: the highest number, and how many below it are not there. When
+    they came is told by their own times."""
+    query = all_of(_UNBOOKED, *([{"terms": {"node": list(nodes)}}] if nodes is not None else []))
+    aggs: dict[str, Any] = {"seq": {"max": {"field": "seq"}}, "jobs": {"filter": {"exists": {"field": "event"}}}}
+    aggs |= {f"{which}_{name}": {which: {"field": name}} for which in ("min", "max") for name in ("@timestamp", "start", "time")}
+    found: dict[Key, Mark] = {}
+    for bucket in reader.composite(_ALL, query, _BY_BOOT, aggs):
+        seq, came = int(bucket["seq"]["value"]), bucket["doc_count"]
+        first_ns, last_ns = (_when(bucket, which) for which in ("min", "max"))
+        gaps = (Gap(1, seq, seq - came, first_ns, last_ns),) if came < seq else ()
+        found[bucket["key"]["node"], int(bucket["key"]["boot"], 16)] = Mark(seq, gaps, jobs=bucket["jobs"]["doc_count"], first_ns=first_ns, last_ns=last_ns)
+    return found
+
+
+def _when(bucket: dict, which: str) -> int:
+    stamp = bucket[f"{which}_@timestamp"]["value"]
+    if stamp is not None:
+        return int(stamp) * 10**6
+    times = [bucket[f"{which}_{name}"]["value"] for name in ("start", "time")]
+    return int((min if which == "min" else max)(value for value in times if value is not None))
+
+
+def letters(reader: Reader, node: str | None, since_ns: int, raw: bool) -> list[Letters]:
+    """See `pipeline.store.Store.letters`."""
+    query = all_of(reader.committed(), {"range": {"received_ns": {"gte": since_ns}}}, *([{"term": {"node": node}}] if node is not None else []))
+    sources = [
+        {"node": {"terms": {"field": "node", "missing_bucket": True}}},
+        {"boot": {"terms": {"field": "boot", "missing_bucket": True}}},
+        {"cause": {"terms": {"field": "cause"}}},
+    ]
+    by_age = [{"commit": "desc"}, {"place": "desc"}]
+    newest = {"top_hits": {"size": 1, "sort": by_age, "_source": ["received_ns", "seq", "reason", *(["raw"] if raw else [])]}}
+    oldest = {"top_hits": {"size": 1, "sort": [{"received_ns": "asc"}], "_source": ["received_ns"]}}
+    latest = {"top_hits": {"size": 1, "sort": [{"received_ns": "desc"}], "_source": ["received_ns"]}}
+    found = []
+    for bucket in reader.composite("bellrock-letter-*", query, sources, {"newest": newest, "oldest": oldest, "latest": latest}):
+        key, last = bucket["key"], _top(bucket, "newest")
+        found.append(
+            Letters(
+                key["node"],
+                None if key["boot"] is None else int(key["boot"], 16),
+                key["cause"],
+                bucket["doc_count"],
+                _top(bucket, "oldest")["received_ns"],
+                _top(bucket, "latest")["received_ns"],
+                last["seq"],
+                last["reason"],
+                last["raw"][:RAW_CHARACTERS] if raw else None,
+            )
+        )
+    found.sort(key=lambda line: (-line.count, line.node is None, line.node or "", line.boot or 0, line.cause))
+    return found[:LETTER_LINES_MAX]
+
+
+def _top(bucket: dict, name: str) -> dict:
+    return bucket[name]["hits"]["hits"][0]["_source"]
+
+
+def drop_letters(reader: Reader, bulk: Bulk, pattern: str, kept: int) -> int:
+    """Removes letters until `kept` are left: the oldest ones of the nodes that have most, so that a broken node costs no other node's. How many
+    are left then."""
+    reader.refresh(pattern)
+    counted = reader.search(pattern, {"size": 0, "aggs": {"n": {"terms": {"field": "node", "size": NODES_MAX, "missing": ""}}}})["aggregations"]["n"]
+    counts = {bucket["key"]: bucket["doc_count"] for bucket in counted["buckets"]}
+    total = sum(counts.values()) + counted["sum_other_doc_count"]
+    if total <= kept:
+        return total
+    # The level to which the highest are cut.
+    excess, level = total - kept, max(counts.values())
+    low = 0
+    while low < level:
+        middle = (low + level) // 2
+        if sum(max(0, count - middle) for count in counts.values()) <= excess:
+            level = middle
+        else:
+            low = middle + 1
+    cut = {node: count - level for node, count in counts.items() if count > level}
+    rest = excess - sum(cut.values())
+    for node in sorted(counts, key=lambda node: (-counts[node], node)):
+        if rest > 0 and counts[node] >= level > 0:
+            cut[node] = cut.get(node, 0) + 1
+            rest -= 1
+    for node, count in cut.items():
+        query = {"term": {"node": node}} if node else {"bool": {"must_not": [{"exists": {"field": "node"}}]}}
+        for page in reader.hits(pattern, query, source=False, sort=[{"commit": "asc"}, {"place": "asc"}, {"_shard_doc": "asc"}], limit=count):
+            bulk.send(removals(page))
+    reader.refresh(pattern)
+    return total - sum(cut.values())
+
+
+def proof(reader: Reader, node: str | None, since_ns: int) -> Iterator[Progress | Proof]:
+    """See `pipeline.store.Store.proof`. Within an index no number can be there twice, since it is a part of the id; where a boot's numbers in two
+    indices lie amid each other, they are read one by one."""
+    known = dict(boots(reader, node, since_ns)[:BOOTS_MAX])
+    nodes = sorted({key[0] for key in known}) if node is None else [node]
+    committed = reader.committed()
+    base = [committed] + ([{"term": {"node": node}}] if node is not None else [{"terms": {"node": nodes}}] if since_ns and nodes else [])
+    total = reader.count(_ROWS, all_of(*base))
+    yield Progress(0, total)
+    spans: dict[Key, list[tuple[int, int, int]]] = {}
+    read = told = 0
+    aggs = {"first": {"min": {"field": "seq"}}, "last": {"max": {"field": "seq"}}}
+    for bucket in reader.composite(_ROWS, all_of(*base), [*_BY_BOOT, {"index": {"terms": {"field": "_index"}}}], aggs):
+        key = (bucket["key"]["node"], int(bucket["key"]["boot"], 16))
+        read += bucket["doc_count"]
+        if not since_ns or key in known:
+            spans.setdefault(key, []).append((int(bucket["first"]["value"]), int(bucket["last"]["value"]), bucket["doc_count"]))
+        if read - told >= max(1, total // 100) and read < total:
+            told = read
+            yield Progress(read, total)
+    found: dict[Key, tuple[int, int]] = {}
+    for key, parts in spans.items():
+        rows = sum(count for _, _, count in parts)
+        parts.sort()
+        # Single numbers near 2^53 are rounded in an aggregation: then, too, they are looked at one by one.
+        apart = all(one[1] < two[0] for one, two in zip(parts, parts[1:], strict=False)) and parts[-1][1] < 1 << 53
+        found[key] = (rows, rows if apart or len(parts) == 1 else _distinct(reader, committed, key))
+    days = {day: count for day, count in _days(reader, base, since_ns, known if since_ns else None)}
+    yield Progress(total, total)
+    by_boot = {key: (mark.rows, *found.pop(key, (0, 0))) for key, mark in known.items()}
+    yield Proof(by_boot | {key: (0, *counts) for key, counts in found.items()}, dict(sorted(days.items())))
+
+
+def _distinct(reader: Reader, committed: dict, key: Key) -> int:
+    query = all_of(committed, {"term": {"node": key[0]}}, {"term": {"boot": f"{key[1]:016x}"}})
+    return len({hit["_source"]["seq"] for page in reader.hits(_ROWS, query, source=["seq"]) for hit in page})
+
+
+def _days(reader: Reader, base: list[dict], since_ns: int, known: dict[Key, Mark] | None) -> Iterator[tuple[str, int]]:
+    """Documents by day. Aggregations know doubles, in which an instant is known to 256 ns: they tell which days there may be, and those are counted
+    by exact bounds."""
+    query = all_of(*base, {"range": {"start": {"gte": since_ns}}}, *([_of_boots(known)] if known is not None else []))
+    maybe: set[int] = set()
+    for bucket in reader.composite(_ROWS, query, [{"day": {"histogram": {"field": "start", "interval": _DAY_NS}}}]):
+        day = round(bucket["key"]["day"] / _DAY_NS)
+        maybe |= {day - 1, day, day + 1}
+    days = sorted(maybe)
+    for at in range(0, len(days), DAYS_AT_ONCE):
+        part = {str(day): {"range": {"start": {"gte": day * _DAY_NS, "lt": (day + 1) * _DAY_NS}}} for day in days[at : at + DAYS_AT_ONCE]}
+        found = reader.search(_ROWS, {"size": 0, "query": query, "aggs": {"d": {"filters": {"filters": part}}}})["aggregations"]["d"]["buckets"]
+        for day, bucket in found.items():
+            if bucket["doc_count"]:
+                yield day_of(int(day) * _DAY_NS), bucket["doc_count"]
+
+
+def _of_boots(known: dict[Key, Mark]) -> dict:
+    """A filter: documents of these boots; of a hundred thousand the ids are few bytes each."""
+    nodes: dict[str, list[str]] = {}
+    for node, boot in known:
+        nodes.setdefault(node, []).append(f"{boot:016x}")
+    if not nodes:
+        return {"match_none": {}}
+    return all_of({"terms": {"node": sorted(nodes)}}, {"terms": {"boot": sorted({boot for of_node in nodes.values() for boot in of_node})}})

@@ -1,0 +1,97 @@
+"""Documents in bulk: slices by a few threads, and what becomes of a document that Elasticsearch does not take."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pipeline.store import StoreError
+from pipeline.store.elastic.client import BUSY_TRIES_MAX, BUSY_WAIT_FIRST_S, Client, dumps, is_blocked, reason_of
+
+# A slice ends with the document that takes it over this; several slices are under way at once. No document is larger than a frame of the
+# protocol (1 MiB), or a commit's marks.
+SLICE_BYTES = 2 << 20
+
+# A line of what is to be done, and where it is no removal one of the document, both with their ends: b'{"index":…}\n{…}\n'.
+Lines = Sequence[bytes]
+
+
+class Bulk:
+    """Sends documents. Raises StoreError where Elasticsearch cannot take them now; what it never will take is returned: place in the list → why."""
+
+    def __init__(self, client: Client, threads: int) -> None:
+        self._client = client
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="elastic-bulk")
+
+    def send(self, lines: Lines, plain: Callable[[int], bytes] | None = None) -> dict[int, str]:
+        """plain: the document at a place once more, in our own words, for where the sender's were not understood."""
+        tasks = [self._threads.submit(self._slice, lines, begin, end, plain) for begin, end in _slices(lines)]
+        refused: dict[int, str] = {}
+        error: BaseException | None = None
+        for task in tasks:  # all, so that nothing is under way any more when this ends
+            try:
+                refused |= task.result()
+            except BaseException as failed:
+                error = error or failed
+        if error is not None:
+            raise error
+        return refused
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True)
+
+    def _slice(self, lines: Lines, begin: int, end: int, plain: Callable[[int], bytes] | None) -> dict[int, str]:
+        # A lean answer first: to tell of each document costs more than to take it.
+        if not self._client.ask("POST", "/_bulk?filter_path=errors", b"".join(lines[begin:end]))["errors"]:
+            return {}
+        refused: dict[int, str] = {}
+        todo = {place: lines[place] for place in range(begin, end)}
+        reworded: set[int] = set()
+        wait_s = BUSY_WAIT_FIRST_S
+        for left in range(BUSY_TRIES_MAX, -1, -1):
+            found = self._client.ask("POST", "/_bulk?filter_path=items.*.status,items.*.error", b"".join(todo.values()))
+            again: dict[int, bytes] = {}
+            busy: Any = None
+            for (place, line), answer in zip(todo.items(), found["items"], strict=True):
+                ((what, told),) = answer.items()
+                status, error = told["status"], {"error": told.get("error")}
+                # To remove what is gone, or to write what a later commit has written, is done with.
+                if status < 300 or (status == 404 and what == "delete") or (status == 409 and what == "index"):
+                    continue
+                if status == 400 and plain is not None and place not in reworded:
+                    reworded.add(place)
+                    again[place] = line[: line.index(b"\n") + 1] + plain(place) + b"\n"
+                elif status == 400:
+                    refused[place] = reason_of(error)
+                elif (status == 429 or status >= 500) and not is_blocked(error):
+                    busy = error
+                    again[place] = line
+                else:
+                    raise StoreError(self._client.explain(status, error, "POST /_bulk"))
+            if not again:
+                return refused
+            todo = again
+            if busy and left:
+                time.sleep(wait_s)
+                wait_s *= 2
+        raise StoreError(self._client.explain(429, busy, f"POST /_bulk: {len(todo)} documents, {BUSY_TRIES_MAX + 1} times"))
+
+
+def _slices(lines: Lines) -> Iterator[tuple[int, int]]:
+    begin = size = 0
+    for place, length in enumerate(map(len, lines)):
+        size += length
+        if size >= SLICE_BYTES:
+            yield begin, place + 1
+            begin, size = place + 1, 0
+    if begin < len(lines):
+        yield begin, len(lines)
+
+
+def action(index: str, identity: str, kind: str = "index", **more: object) -> bytes:
+    """A line that says what is to be done with a document."""
+    return dumps({kind: {"_index": index, "_id": identity, **more}}) + b"\n"
+
+
+def removals(hits: Sequence[dict]) -> list[bytes]:
+    return [action(hit["_index"], hit["_id"], "delete") for hit in hits]

@@ -1,0 +1,66 @@
+"""Records as documents: the sender's own bytes where they can be taken as they are, with the number of the commit put in at their end."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from pipeline.schema import KINDS
+from pipeline.store.elastic import names
+from pipeline.store.elastic.templates import layer_of
+
+_KNOWN = {name: frozenset((*(field.name for field in kind.fields), "kind")) for name, kind in KINDS.items()}
+_HEX = {name: tuple(field.name for field in kind.fields if field.type == "hex64") for name, kind in KINDS.items()}
+_BEGIN = {name: kind.times[0] for name, kind in KINDS.items()}
+# Besides the node, what the index follows from.
+_PART = {"run": "layer", "sample": "component", "job": "kind"}
+
+
+def plain(event: dict, commit: int) -> bytes:
+    """The document of a record in our own words: what the schema knows, and ids with all their digits."""
+    kind = event["kind"]
+    known = {name: value for name, value in event.items() if name in _KNOWN[kind]}
+    for name in _HEX[kind]:
+        if known.get(name) is not None:
+            known[name] = f"{int(known[name], 16):016x}"
+    return orjson.dumps(known | {"commit": commit})
+
+
+def lines(
+    events: Sequence[dict], raw: Sequence[bytes | None] | None, places: Sequence[int], group: str, dated: names.Dated, commit: int
+) -> tuple[list[bytes], set[tuple[str, str, str]]]:
+    """Of the records at `places`: what `Bulk.send` takes; and the indices that they go to (kind, layer, period)."""
+    tail = b',"commit":%d}\n' % commit
+    out: list[bytes] = []
+    indices: dict[tuple, tuple[str, str, str]] = {}
+    # Neighbours mostly differ in their number alone: all that is looked up for one holds until something changes, or another day begins.
+    kind = node = boot = part = None
+    day_begin = day_end = 0
+    before = after = b""
+    is_canonical = False
+    known: frozenset[str] = frozenset()
+    begin = part_name = ""
+    for place in places:
+        event = events[place]
+        if event["kind"] != kind:
+            kind = event["kind"]
+            begin, part_name, known = _BEGIN[kind], _PART[kind], _KNOWN[kind]
+            node = None
+        start = event[begin]
+        if event["node"] != node or event["boot"] != boot or not day_begin <= start < day_end or event[part_name] != part:
+            node, boot, part = event["node"], event["boot"], event[part_name]
+            day_begin, day_end = dated.day(start)
+            index = (kind, layer_of(kind, event), dated.of(start))
+            indices[index] = index
+            before, after = _action(names.index(kind, index[1], group, index[2]), node, int(boot, 16))
+            is_canonical = len(boot) == 16 and boot == boot.lower()
+        text = raw[place] if raw is not None else None
+        if text is not None and is_canonical and text[-1:] == b"}" and text[:1] == b"{" and b"\n" not in text and known.issuperset(event):
+            out.append(b"%b%d%b%b%b" % (before, event["seq"], after, text[:-1], tail))
+        else:
+            out.append(b"%b%d%b%b\n" % (before, event["seq"], after, plain(event, commit)))
+    return out, set(indices)
+
+
+def _action(index: str, node: str, boot: int) -> tuple[bytes, bytes]:
+    first, rest = names.node_boot(node, boot)
+    return b'{"index":{"_index":"%b","_id":%b' % (index.encode(), orjson.dumps(first)[:-1]), orjson.dumps(rest)[1:] + b"}}\n"

@@ -1,0 +1,54 @@
+"""Job events, for whoever follows them."""
+
+import time
+from typing import Any
+
+from pipeline.store import Place
+from pipeline.store.elastic.reader import Reader, all_of
+from pipeline.store.elastic.samples import to_heads, to_place
+
+# What others write bears no commit and may lie in a queue between: it is told again for so long after it came.
+AGAIN_MS = 3600 * 1000
+# In a place, the time up to which such events were told stands under the name that no group can have.
+_OTHERS = ""
+_JOBS = "bellrock-job-*"
+_ORDER = [{"commit": "asc"}, {"node": "asc"}, {"boot": "asc"}, {"seq": "asc"}]
+_OURS = ("commit", "@timestamp", "@version", "host", "tags")
+
+
+class JobEvents:
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def since(self, after: Place, limit: int) -> tuple[list[dict], Place]:
+        """See `pipeline.store.elastic.store.ElasticsearchStore.job_events`."""
+        before = to_heads(after)
+        heads = self._reader.heads()
+        new = self._reader.committed(before, heads)
+        found = self._read(new, limit)
+        place = before | {group: head for group, head in heads.items() if head}
+        if len(found) == limit:
+            # Commits up to the last one are whole; that one is read to its end where no other was read.
+            last = found[-1]["commit"]
+            if found[0]["commit"] == last:
+                found = self._read(all_of(new, {"range": {"commit": {"lte": last}}}), None)
+            else:
+                found = [event for event in found if event["commit"] < last]
+                last -= 1
+            place = before | {group: min(head, max(last, before.get(group, 0))) for group, head in heads.items() if head}
+        others, now_ms = self._others(before.get(_OTHERS)), time.time_ns() // 10**6
+        return [_clean(event) for event in (*found, *others)], to_place(place | {_OTHERS: now_ms} if others or _OTHERS in before else place)
+
+    def _read(self, query: dict, limit: int | None) -> list[dict[str, Any]]:
+        return [hit["_source"] for page in self._reader.hits(_JOBS, query, sort=[*_ORDER, {"_shard_doc": "asc"}], limit=limit) for hit in page]
+
+    def _others(self, until_ms: int | None) -> list[dict[str, Any]]:
+        filters: list[dict] = [{"bool": {"must_not": [{"exists": {"field": "commit"}}]}}]
+        if until_ms is not None:
+            filters.append({"bool": {"must_not": [{"range": {"@timestamp": {"lt": until_ms - AGAIN_MS, "format": "epoch_millis"}}}]}})
+        sort = [{"time": "asc"}, {"_shard_doc": "asc"}]
+        return [hit["_source"] for page in self._reader.hits(_JOBS, all_of(*filters), sort=sort) for hit in page]
+
+
+def _clean(event: dict) -> dict:
+    return {name: value for name, value in event.items() if name not in _OURS}

@@ -1,0 +1,113 @@
+"""Names of indices and ids of documents. A record's index follows from the record and its group's books alone, so a resend overwrites itself."""
+
+import datetime
+import hashlib
+import re
+from collections.abc import Sequence
+
+from pipeline.store import StoreError
+
+PERIODS = ("day", "week", "month")
+GROUP = re.compile(r"[a-z0-9_]{1,32}")
+# What began before a group's floor lies in one index, whatever its date: a hostile node's dates make no indices.
+BEFORE = "before"
+BEFORE_NS = 31 * 24 * 3600 * 10**9
+# Records may bear times so far from those of their job: clocks differ.
+MARGIN_NS = 7 * 24 * 3600 * 10**9
+# An interval of more months is sought in all indices: a request's first line has its bound, too.
+MONTHS_MAX = 20
+# Patterns in one request.
+PATTERNS_MAX = 40
+# Elasticsearch takes ids of 512 bytes; a longer node's name is put by its digest.
+NODE_BYTES_MAX = 400
+
+_DAY_NS = 24 * 3600 * 10**9
+
+
+def check_group(group: str) -> str:
+    if GROUP.fullmatch(group) is None:
+        raise StoreError(f"group {group[:80]!r}: a group's name is 1 to 32 of a to z, 0 to 9 and _; set group.name")
+    return group
+
+
+def period_of(start_ns: int, period: str) -> str:
+    """The last part of an index's name: "2026.11.22", "2026.w47" or "2026.11"."""
+    when = datetime.datetime.fromtimestamp(start_ns // 10**9, datetime.UTC)
+    if period == "month":
+        return f"{when:%Y.%m}"
+    if period == "day":
+        return f"{when:%Y.%m.%d}"
+    year, week, _ = when.isocalendar()
+    return f"{year}.w{week:02d}"
+
+
+class Dated:
+    """Which period a record's start belongs to. periods: (from_ns, name), the first from the floor on; a change holds from a time to come on,
+    so that no record that may come again changes its index."""
+
+    def __init__(self, floor_ns: int, periods: Sequence[tuple[int, str]]) -> None:
+        self.floor_ns = floor_ns
+        self.periods = [(int(from_ns), name) for from_ns, name in periods]
+
+    def of(self, start_ns: int) -> str:
+        if start_ns < self.floor_ns:
+            return BEFORE
+        name = self.periods[0][1]
+        for from_ns, later in self.periods[1:]:
+            if start_ns >= from_ns:
+                name = later
+        return period_of(start_ns, name)
+
+    def day(self, start_ns: int) -> tuple[int, int]:
+        """The time round a start in which all starts have one period: a day, or what of it lies on one side of the floor."""
+        begin = start_ns // _DAY_NS * _DAY_NS
+        if begin < self.floor_ns < begin + _DAY_NS:
+            return (begin, self.floor_ns) if start_ns < self.floor_ns else (self.floor_ns, begin + _DAY_NS)
+        return begin, begin + _DAY_NS
+
+    def changed(self, period: str, now_ns: int) -> "Dated | None":
+        """With another period for what begins after the month that a day from now lies in; None where it is the last one already."""
+        if self.periods[-1][1] == period:
+            return None
+        ahead = datetime.datetime.fromtimestamp((now_ns + _DAY_NS) // 10**9, datetime.UTC)
+        month = (ahead.replace(day=1) + datetime.timedelta(days=32)).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        from_ns = int(month.timestamp()) * 10**9
+        return Dated(self.floor_ns, [*(entry for entry in self.periods if entry[0] < from_ns), (from_ns, period)])
+
+
+def index(kind: str, layer: str, group: str, period: str) -> str:
+    return f"bellrock-{kind}-{layer}-{group}-{period}"
+
+
+def books(group: str) -> str:
+    return f"bellrock-books-{group}"
+
+
+def of_group(group: str) -> str:
+    """Pattern of all of a group's indices but its books."""
+    return f"bellrock-*-{group}-*"
+
+
+def patterns(kind: str, from_ns: int | None = None, to_ns: int | None = None) -> str:
+    """Indices, as in a path, that may hold records of a kind that begin in an interval (with a margin), whatever the groups' periods are."""
+    if from_ns is None or to_ns is None:
+        return f"bellrock-{kind}-*"
+    first, last = max(0, from_ns - MARGIN_NS), min(to_ns + MARGIN_NS, (1 << 62))
+    if (last - first) // _DAY_NS > 30 * MONTHS_MAX:
+        return f"bellrock-{kind}-*"
+    months = sorted({period_of(day * _DAY_NS, "month") for day in range(first // _DAY_NS, last // _DAY_NS + 1)})
+    years = sorted({month[:4] for month in months} | {period_of(at, "week")[:4] for at in (first, last)})
+    parts = (BEFORE, *months, *(f"{month}.*" for month in months), *(f"{year}.w*" for year in years))
+    return ",".join(f"bellrock-{kind}-*-{part}" for part in parts)
+
+
+def node_boot(node: str, boot: int) -> tuple[str, str]:
+    """What comes before and after the number in a record's id. A long node's name stands as its digest at the end, where no other id has it."""
+    if len(node.encode()) > NODE_BYTES_MAX:
+        return f"{boot:016x}/", f"/{hashlib.sha256(node.encode()).hexdigest()}"
+    return f"{node}/{boot:016x}/", ""
+
+
+def record_id(node: str, boot: int, seq: int) -> str:
+    before, after = node_boot(node, boot)
+    return f"{before}{seq}{after}"

@@ -1,0 +1,97 @@
+"""Runs of jobs, and how many there are."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.schema import KINDS
+from pipeline.store import Window
+from pipeline.store.elastic import names
+from pipeline.store.elastic.reader import Reader, all_of
+
+Asked = Sequence[tuple[str, Window | None]]
+_RUN = KINDS["run"]
+_HEX = frozenset(field.name for field in _RUN.fields if field.type == "hex64")
+# Runs of a node, which no process did.
+_OF_NODE: tuple[dict, ...] = ({"term": {"process": "node"}}, {"bool": {"must_not": [{"exists": {"field": "job"}}]}})
+# To leave fields out costs Elasticsearch more than it saves where most are wanted.
+_FILTERED_MAX = 12
+# Filters of one question.
+FILTERS_MAX = 500
+
+
+def pattern_of(window: Window | None) -> str:
+    """The indices where the runs of a job are."""
+    return names.patterns("run") if window is None else names.patterns("run", window.from_ns, window.to_ns)
+
+
+def nodes(reader: Reader, job: str, uid: int, pattern: str = "bellrock-run-*") -> list[str]:
+    """See `pipeline.store.Store.nodes`."""
+    query = all_of({"term": {"job": job}}, {"term": {"uid": uid}}, reader.committed())
+    return sorted(bucket["key"]["node"] for bucket in reader.composite(pattern, query, [{"node": {"terms": {"field": "node"}}}]))
+
+
+def table(reader: Reader, job: str, columns: Sequence[str], window: Window | None) -> pa.Table:
+    """The runs that claim a job, and those of its window."""
+    pattern = pattern_of(window)
+    wanted: list[dict] = [{"term": {"job": job}}]
+    if window is not None:
+        of_window = sorted({*window.nodes, *nodes(reader, job, window.uid, pattern)})
+        wanted.append(_within(of_window, window))
+    query = {"bool": {"filter": [reader.committed()], "should": wanted, "minimum_should_match": 1}}
+    chunks: dict[str, list[pa.Array]] = {name: [] for name in columns}
+    for page in reader.hits(pattern, query, source=True if len(columns) > _FILTERED_MAX else list(columns) or ["seq"]):
+        documents = [hit["_source"] for hit in page]
+        for name in columns:
+            if name in _HEX:
+                values: list[Any] = [None if text is None else int(text, 16) for text in [document.get(name) for document in documents]]
+            else:
+                values = [document.get(name) for document in documents]
+            chunks[name].append(pa.array(values, _RUN.arrow.field(name).type))
+    fields = [_RUN.arrow.field(name) for name in columns]
+    return pa.table([pa.chunked_array(chunks[field.name], field.type) for field in fields], schema=pa.schema(fields))
+
+
+def versions(reader: Reader, asked: Asked) -> list[int]:
+    """See `pipeline.store.Store.versions`: numbers of runs. Two questions for each set of indices that the jobs are sought in."""
+    by_pattern: dict[str, list[int]] = {}
+    for place, (_, window) in enumerate(asked):
+        by_pattern.setdefault(pattern_of(window), []).append(place)
+    found = [0] * len(asked)
+    committed = reader.committed() if asked else {}
+    for pattern, places in by_pattern.items():
+        claims, own = _claims(reader, pattern, committed, [asked[place] for place in places])
+        for place in places:
+            found[place] = claims.get(asked[place][0], 0)
+        filters = {}
+        for place in places:
+            job, window = asked[place]
+            of_window = sorted({*window.nodes, *own.get((job, window.uid), ())}) if window is not None else []
+            if window is not None and of_window:
+                filters[str(place)] = _within(of_window, window)
+        for at in range(0, len(filters), FILTERS_MAX):
+            part = dict(list(filters.items())[at : at + FILTERS_MAX])
+            body = {"size": 0, "query": all_of(*_OF_NODE, committed), "track_total_hits": False, "aggs": {"of": {"filters": {"filters": part}}}}
+            counted = reader.search(pattern, body).get("aggregations")
+            for place_text, bucket in counted["of"]["buckets"].items() if counted else ():
+                found[int(place_text)] += bucket["doc_count"]
+    return found
+
+
+def _claims(reader: Reader, pattern: str, committed: dict, asked: Asked) -> tuple[dict[str, int], dict[tuple[str, int], set[str]]]:
+    """How many runs claim each job, and from which nodes those of each of its users do."""
+    jobs = sorted({job for job, _ in asked})
+    sources = [{"job": {"terms": {"field": "job"}}}, {"uid": {"terms": {"field": "uid", "missing_bucket": True}}}, {"node": {"terms": {"field": "node"}}}]
+    counts: dict[str, int] = {}
+    own: dict[tuple[str, int], set[str]] = {}
+    for bucket in reader.composite(pattern, all_of({"terms": {"job": jobs}}, committed), sources):
+        job, uid, node = (bucket["key"][name] for name in ("job", "uid", "node"))
+        counts[job] = counts.get(job, 0) + bucket["doc_count"]
+        if uid is not None:
+            own.setdefault((job, uid), set()).add(node)
+    return counts, own
+
+
+def _within(of_window: list[str], window: Window) -> dict[str, Any]:
+    return all_of(*_OF_NODE, {"terms": {"node": of_window}}, {"range": {"start": {"lte": window.to_ns}}}, {"range": {"end": {"gte": window.from_ns}}})

@@ -1,0 +1,297 @@
+"""The store on Elasticsearch: one writer a group of nodes, and all groups for readers.
+
+A batch is committed by one document (see `books`): the records before it are written in bulk under ids of their own, so that what is sent
+again overwrites itself, and bear the number of the commit, so that they count once that is there. Elasticsearch syncs its log before it answers.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.schema import KINDS
+from pipeline.store import BEGIN, CONFLICT, Appended, Letters, Place, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window
+from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batch, check_clock
+from pipeline.store.elastic import audit, documents, names, runs, samples
+from pipeline.store.elastic.books import Books, TakenOver, read_totals
+from pipeline.store.elastic.bulk import Bulk, action
+from pipeline.store.elastic.client import Client, Settings, dumps
+from pipeline.store.elastic.health import group_states
+from pipeline.store.elastic.job_events import JobEvents
+from pipeline.store.elastic.reader import Reader
+from pipeline.store.elastic.runs import Asked
+from pipeline.store.mark import Key, Mark
+
+log = logging.getLogger(__name__)
+
+# Runs that are given out at once, as in the DuckDB store; none are merged here.
+RUNS_MAX = 4_000_000
+HIGH_WATER_SHOWN_MAX = 1000
+# Letters of a group that are kept, and how many more may come before some are dropped.
+LETTERS_KEPT = 100_000
+LETTERS_SLACK = 10_000
+
+
+class ElasticsearchStore:
+    """A `pipeline.store.Store` on the Elasticsearch of `settings`. group: the group of nodes whose records `append` takes; None: it takes none.
+
+    Nothing is asked of Elasticsearch before it is needed: it may come up later. Raises StoreError for settings that cannot be."""
+
+    def __init__(self, settings: Settings, group: str | None = None) -> None:
+        if settings.period not in names.PERIODS:
+            raise StoreError(f"elasticsearch.period = {settings.period!r}: expected one of {', '.join(names.PERIODS)}")
+        self.client = Client(settings)
+        self._bulk = Bulk(self.client, settings.bulk_threads)
+        self._committed: tuple[str, int] | None = None  # by this object
+        self._reader = Reader(self.client, lambda: self._committed)
+        self._books = None if group is None else Books(self.client, self._bulk, self._reader, names.check_group(group), settings.period)
+        self._append_lock = threading.Lock()  # owner of _books, _is_open, _taken
+        self._is_open = False
+        self._taken: str | None = None
+        self._error: str | None = None
+        self._last_append_ns: int | None = None
+        self._status: dict[str, Any] = {}  # what was told last
+        self._closed = False
+
+    # -- writing
+
+    def append(self, events: list[dict | Undecodable], raw: Sequence[bytes | None] | None = None) -> Appended:
+        """See `Store.append`. A record goes into Elasticsearch as it was written in `raw`, where it holds nothing that the schema does not know.
+        What Elasticsearch refuses for good becomes a dead letter, too."""
+        with self._append_lock:
+            self._check_open()
+            if self._books is None:
+                raise StoreError("this process writes no group's records into Elasticsearch: set group.name")
+            if self._taken is not None:
+                raise StoreError(self._taken)
+            try:
+                if not self._is_open:
+                    self._committed = None
+                    self._books.open()
+                    self._committed = (self._books.group, self._books.head)
+                    self._is_open = True
+                appended = self._append(self._books, events, raw) if events else Appended()
+            except TakenOver as error:
+                self._is_open, self._committed = False, None
+                self._taken = self._error = f"{error}; then start this one again"
+                raise
+            except BaseException as error:
+                # What of the batch is there is not known: the books are read again, and what no commit tells of is removed.
+                self._is_open = False
+                if isinstance(error, StoreError):
+                    self._error = str(error)
+                raise
+            self._error = None
+            self._last_append_ns = time.time_ns()
+            return appended
+
+    def _append(self, books: Books, events: Sequence[Any], raw: Sequence[bytes | None] | None) -> Appended:
+        now_ns = time.time_ns()
+        batch = Batch(books.marks, now_ns, books.marks.last_append_ns)
+        batch.add(list(events))
+        check_clock(now_ns, batch.ahead_ns, books.marks, f"remove the indices bellrock-*-{books.group}* and start again")
+        number = books.next
+        dropped = batch.dropped
+        places = [place for place in range(len(events)) if place not in dropped] if dropped else list(range(len(events)))
+        lines, indices = documents.lines(events, raw, places, books.group, books.dated, number)
+        books.make_indices(indices)
+        refused = self._bulk.send(lines, lambda at: documents.plain(events[places[at]], number))
+        result, marks = batch.result, batch.marks
+        letters = list(zip(sorted(batch.result.refused), batch.letters, strict=True))
+        for at, reason in sorted(refused.items()):
+            event = events[places[at]]
+            result, letter = _refused(event, places[at], reason, now_ns, result, marks)
+            letters.append((places[at], letter))
+        totals = books.totals | {
+            "run": books.totals["run"] + result.runs,
+            "sample": books.totals["sample"] + result.samples,
+            "job": books.totals["job"] + result.jobs,
+            "duplicates": books.totals["duplicates"] + result.duplicates,
+            "dead_letters": books.totals["dead_letters"] + result.dead_letters,
+            "missing": books.totals["missing"] + result.missing - result.filled,
+        }
+        if letters:
+            totals["letters_dropped"] += self._write_letters(books, letters, totals, number, now_ns)
+        books.commit(number, marks, totals)
+        self._committed = (books.group, number)
+        try:
+            books.bring_up()
+        except StoreError:
+            # The batch is committed. The table is behind, which the next opening makes good.
+            log.warning("store: the table of marks of group %s could not be brought up", books.group, exc_info=True)
+            self._is_open = False
+        return result
+
+    def _write_letters(self, books: Books, letters: list[tuple[int, dict]], totals: dict[str, int], number: int, now_ns: int) -> int:
+        """Writes letters, and drops some where there are too many. How many."""
+        period = names.period_of(now_ns, "month")
+        books.make_indices([("letter", "all", period)])
+        index = names.index("letter", "all", books.group, period)
+        lines = []
+        for place, letter in letters:
+            boot = letter["boot"]
+            document = letter | {"boot": None if boot is None else f"{boot:016x}", "cause": letter["reason"].split(":")[0], "commit": number, "place": place}
+            lines.append(action(index, _letter_id(letter, number, place)) + dumps(document) + b"\n")
+        refused = self._bulk.send(lines)
+        if refused:
+            raise StoreError(f"index {index} does not take dead letters: {next(iter(refused.values()))}")
+        if totals["dead_letters"] - totals["letters_dropped"] - LETTERS_KEPT <= LETTERS_SLACK:
+            return 0
+        left = audit.drop_letters(self._reader, self._bulk, names.index("letter", "all", books.group, "*"), LETTERS_KEPT)
+        return totals["dead_letters"] - left - totals["letters_dropped"]
+
+    # -- reading
+
+    def runs(self, job: str, columns: Sequence[str] | None = None, window: Window | None = None) -> pa.Table:
+        """See `Store.runs`. Of a job's records those are sought that began up to a week before its window or after it."""
+        known = KINDS["run"].arrow.names
+        unknown = [c for c in columns or () if c not in known]
+        if unknown:
+            raise KeyError(f"runs have no column {unknown[0]!r}; they have {', '.join(known)}")
+        count = self.version(job, window)
+        if count > RUNS_MAX:
+            raise TooManyRuns(f"job {job[:200]!r} has {count} runs, and no more than {RUNS_MAX} are read at once")
+        return runs.table(self._reader, job, known if columns is None else columns, window)
+
+    def nodes(self, job: str, uid: int) -> list[str]:
+        """See `Store.nodes`."""
+        self._check_open()
+        return runs.nodes(self._reader, job, uid)
+
+    def version(self, job: str, window: Window | None = None) -> int:
+        """See `Store.version`."""
+        return self.versions([(job, window)])[0]
+
+    def versions(self, asked: Asked) -> list[int]:
+        """See `Store.versions`: numbers of documents."""
+        self._check_open()
+        return runs.versions(self._reader, asked)
+
+    def sample_totals(self, component: str, nodes: Sequence[str], after: Place = BEGIN) -> tuple[list[tuple[str, str, float, float]], Place]:
+        """See `Store.sample_totals`. A place is, by group, the number of the last commit that was read."""
+        self._check_open()
+        return samples.totals(self._reader, component, nodes, after)
+
+    def sample_sums(self, component: str, names: Sequence[str], nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[tuple[str, int], dict[str, float]]:
+        """See `Store.sample_sums`."""
+        self._check_open()
+        return samples.sums(self._reader, component, names, nodes, from_ns, to_ns)
+
+    def sample_sums_by_time(
+        self, component: str, names: Sequence[str], after: Place, grain_ns: int, limit: int
+    ) -> tuple[list[tuple[Key, int, str, float]], Place]:
+        """See `Store.sample_sums_by_time`."""
+        self._check_open()
+        return samples.sums_by_time(self._reader, component, names, after, grain_ns, limit)
+
+    def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
+        """See `Store.missing`."""
+        self._check_open()
+        return audit.missing(self._reader, nodes, from_ns, to_ns)
+
+    def boots(self, node: str | None = None, since_ns: int = 0) -> list[tuple[Key, Mark]]:
+        """See `Store.boots`."""
+        self._check_open()
+        return audit.boots(self._reader, node, since_ns)[: audit.BOOTS_MAX]
+
+    def boot_count(self, node: str | None = None, since_ns: int = 0) -> int:
+        """See `Store.boot_count`."""
+        self._check_open()
+        return len(audit.boots(self._reader, node, since_ns))
+
+    def letters(self, node: str | None = None, since_ns: int = 0, raw: bool = False) -> list[Letters]:
+        """See `Store.letters`."""
+        self._check_open()
+        return audit.letters(self._reader, node, since_ns, raw)
+
+    def proof(self, node: str | None = None, since_ns: int = 0) -> Iterator[Progress | Proof]:
+        """See `Store.proof`."""
+        self._check_open()
+        for step in audit.proof(self._reader, node, since_ns):
+            yield step
+            self._check_open()
+
+    def job_events(self, after: Place = BEGIN, limit: int = 10_000) -> tuple[list[dict], Place]:
+        """Job events of all groups since a place, and the place to go on from: of a group in the order of its commits, `limit` of them or, where one
+        commit has more, all of that. The same event may come twice. Those that others (Logstash) wrote are given out until an hour after they came."""
+        self._check_open()
+        return JobEvents(self._reader).since(after, limit)
+
+    def status(self) -> dict[str, Any]:
+        """See `Store.status`, over all groups. While Elasticsearch does not answer it tells what it told last, and `error`.
+        Besides: `url`, and `groups`: a list of {group, commits, last_commit_ns, indices, unassigned (indices whose node is away), blocked
+        (indices that take nothing)}."""
+        self._check_open()
+        try:
+            self._reader.heads()
+            last = read_totals(self._reader)
+            marks = audit.boots(self._reader, None, 0)
+            self._status = {
+                "records": {name: sum(of["totals"][name] for of in last.values()) for name in KINDS},
+                "dead_letters": sum(of["totals"]["dead_letters"] for of in last.values()),
+                "dead_letters_dropped": sum(of["totals"]["letters_dropped"] for of in last.values()),
+                "duplicates": sum(of["totals"]["duplicates"] for of in last.values()),
+                "missing": sum(mark.missing for _, mark in marks),
+                "high_water": [_shown(key, mark) for key, mark in marks[:HIGH_WATER_SHOWN_MAX]],
+                "groups": group_states(self.client, last),
+            }
+            error = None
+        except StoreError as failed:
+            error = str(failed)
+        nothing = {
+            "records": dict.fromkeys(KINDS, 0),
+            "dead_letters": 0,
+            "dead_letters_dropped": 0,
+            "duplicates": 0,
+            "missing": 0,
+            "high_water": [],
+            "groups": [],
+        }
+        return nothing | self._status | {"url": self.client.where, "last_append_ns": self._last_append_ns, "error": self._error or error}
+
+    def close(self) -> None:
+        """See `Store.close`. Waits for the append under way."""
+        with self._append_lock:
+            if not self._closed:
+                self._closed = True
+                self._bulk.close()
+                self.client.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"the store on Elasticsearch at {self.client.where} is closed")
+
+
+def _refused(event: dict, place: int, why: str, now_ns: int, result: Appended, marks: dict[Key, Mark]) -> tuple[Appended, dict]:
+    """A record that Elasticsearch will not have, as a dead letter: its number has come."""
+    kind, key = event["kind"], (event["node"], int(event["boot"], 16))
+    field = {"run": "runs", "sample": "samples", "job": "jobs"}[kind]
+    mark = marks[key]
+    marks[key] = replace(mark, letters=mark.letters + 1, jobs=mark.jobs - (kind == "job"))
+    changed = {field: getattr(result, field) - 1, "dead_letters": result.dead_letters + 1, "refused": result.refused | {place}}
+    reason = f"elasticsearch: {why}"[:REASON_CHARACTERS_MAX]
+    letter = {"received_ns": now_ns, "node": key[0], "boot": key[1], "seq": event["seq"], "reason": reason}
+    return replace(result, **changed), letter | {"raw": dumps(event).decode()[:RAW_CHARACTERS_MAX]}
+
+
+def _letter_id(letter: dict, number: int, place: int) -> str:
+    """That of the record where this is all that came with its number, so that it, too, overwrites itself; else that of the commit."""
+    if letter["seq"] is None or letter["reason"].startswith((f"{CONFLICT}:", "seq:")):
+        return f"{number}/{place}"
+    return names.record_id(letter["node"], letter["boot"], letter["seq"])
+
+
+def _shown(key: Key, mark: Mark) -> dict[str, Any]:
+    return {
+        "node": key[0],
+        "boot": f"{key[1]:016x}",
+        "seq": mark.seq,
+        "missing": mark.missing,
+        "last_append_ns": mark.last_ns,
+        "clock_offset_ns": mark.clock_offset_ns,
+        "ended": mark.ended,
+    }

@@ -1,0 +1,93 @@
+"""What Elasticsearch is told of each index: mappings from pipeline/schema/, settings, aliases."""
+
+from typing import Any
+
+from pipeline.schema import COMPONENT_LAYERS, KINDS, OTHER_LAYER
+from pipeline.store.elastic import names
+
+# A longer text is not indexed (in the document it is whole): Lucene takes terms of 32,766 bytes, and a character may have four.
+KEYWORD_CHARACTERS_MAX = 8191
+REFRESH_S = 1
+
+_TYPES = {
+    "string": "keyword",
+    "int32": "integer",
+    "int64": "long",
+    "uint16": "integer",
+    "uint32": "long",
+    "hex64": "keyword",
+}
+_KEYWORD, _LONG = {"type": "keyword", "ignore_above": KEYWORD_CHARACTERS_MAX}, {"type": "long"}
+# Not of the record: the number of the commit that it came with, and when Logstash saw it, which knows no commits.
+_COMMON = {"commit": _LONG, "@timestamp": {"type": "date"}}
+_LETTER = {"received_ns": _LONG, "node": _KEYWORD, "boot": _KEYWORD, "seq": _LONG, "cause": _KEYWORD, "place": _LONG, "commit": _LONG}
+_BOOKS = {
+    "type": _KEYWORD,
+    "group": _KEYWORD,
+    "number": _LONG,
+    "head": _LONG,
+    "node": _KEYWORD,
+    "boot": _KEYWORD,
+    "missing": _LONG,
+    "last_ns": _LONG,
+}
+LAYERS = {
+    "run": tuple(next(field.values or () for field in KINDS["run"].fields if field.name == "layer")),
+    "sample": (*sorted(set(COMPONENT_LAYERS.values())), OTHER_LAYER),
+    "job": ("job",),
+    "letter": ("all",),
+}
+
+
+def layer_of(kind: str, event: dict) -> str:
+    """The layer in the name of a record's index."""
+    if kind == "run":
+        return event["layer"]
+    return "job" if kind == "job" else COMPONENT_LAYERS.get(event["component"], OTHER_LAYER)
+
+
+def mapping(kind: str) -> dict[str, Any]:
+    """Properties of the documents of a kind. Others are kept in the document and not looked at, so that what Logstash adds does no harm."""
+    if kind == "letter":
+        properties: dict[str, Any] = _LETTER
+    elif kind == "books":
+        properties = _BOOKS
+    else:
+        fields = [field for field in KINDS[kind].fields if field.elastic != "source"]
+        properties = {}
+        for field in fields:
+            properties[field.name] = {"type": _TYPES[field.type]}
+            if field.type == "string":
+                properties[field.name] |= {"ignore_above": KEYWORD_CHARACTERS_MAX}
+            if field.elastic == "values":
+                properties[field.name] |= {"index": False}
+        if KINDS[kind].searched:
+            properties["values"] = {"dynamic": False, "properties": {name: {"type": "double"} for name in KINDS[kind].searched}}
+        properties |= _COMMON
+    return {"dynamic": False, "properties": properties}
+
+
+def definition(kind: str, layer: str, group: str) -> dict[str, Any]:
+    """Settings, mappings and aliases of an index."""
+    settings = {
+        "number_of_shards": 1,
+        "number_of_replicas": 0,
+        "refresh_interval": f"{REFRESH_S}s",
+        "codec": "best_compression",
+        "routing.allocation.require.group": group,
+    }
+    aliases = {} if kind == "books" else {f"bellrock-{kind}-{layer}": {}}
+    return {"settings": {"index": settings}, "mappings": mapping(kind), "aliases": aliases}
+
+
+def templates(group: str) -> dict[str, dict[str, Any]]:
+    """Name → index template for what others (Logstash) write into a group's indices; our own are made before they are written to."""
+    return {
+        f"bellrock-{kind}-{layer}-{group}": {
+            "index_patterns": [names.index(kind, layer, group, "*")],
+            "priority": 500,
+            "template": definition(kind, layer, group),
+        }
+        for kind, layers in LAYERS.items()
+        for layer in layers
+    }

@@ -1,0 +1,174 @@
+"""What can befall the store on Elasticsearch: hostile records, refused documents, indices that take nothing, documents that others wrote."""
+
+import orjson
+import pytest
+
+from pipeline.schema import day_of
+from pipeline.store import Appended, StoreError
+from pipeline.store.elastic import names
+from pipeline.store.elastic.client import Settings
+from pipeline.store.elastic.store import ElasticsearchStore
+from pipeline.store.mark import Gap
+from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
+
+NOW = 1_790_000_000 * 10**9
+
+
+@pytest.fixture
+def store(elastic):
+    made = ElasticsearchStore(elastic, "g1")
+    yield made
+    made.close()
+
+
+def proven(store) -> dict:
+    *_, proof = store.proof()
+    return proof
+
+
+def indices(store) -> list[str]:
+    return sorted(row["index"] for row in store.client.ask("GET", "/_cat/indices/bellrock-*?format=json&h=index"))
+
+
+def ask(store, job="local-1") -> list[dict]:
+    return sorted(store.runs(job).to_pylist(), key=lambda row: (row["node"], row["seq"]))
+
+
+def test_what_the_sender_wrote_is_the_document(store):
+    """Spaces, the order of keys and numbers stay; unknown keys go, and short ids get all their digits."""
+    events = [run_event(1), run_event(2, extra="x" * 100), run_event(3, boot="DEADBEEF"), run_event(4) | {"file": "/\U0001f600\x00"}]
+    raw = [orjson.dumps(event, option=orjson.OPT_INDENT_2 if n == 3 else 0) for n, event in enumerate(events)]
+    raw[0] = raw[0].replace(b'"bytes":4096', b'"bytes" : 4096')
+    assert store.append(events, raw) == Appended(runs=4)
+    assert [row["seq"] for row in ask(store)] == [1, 2, 3, 4] and {row["boot"] for row in ask(store)} == {0xDEADBEEF}
+    assert ask(store)[3]["file"] == "/\U0001f600\x00"
+    sources = [hit["_source"] for page in store._reader.hits("bellrock-run-*", {"match_all": {}}) for hit in page]
+    assert {tuple(sorted(source)) for source in sources} == {tuple(sorted((*run_event(1), "commit")))}
+    assert {source["boot"] for source in sources} == {"00000000deadbeef"}
+
+
+def test_a_key_that_comes_twice_is_put_in_our_words(store):
+    event = run_event(1)
+    raw = orjson.dumps(event).replace(b'"bytes":4096', b'"bytes":1,"bytes":4096')
+    assert store.append([event, run_event(2)], [raw, None]) == Appended(runs=2)
+    assert [row["bytes"] for row in ask(store)] == [4096, 4096]
+
+
+def test_odd_names_of_nodes_and_jobs_are_ids_of_their_own(store):
+    nodes = ["a/b", "../_all", "cn1/00000000deadbeef/1", "\x00", '"}}\n{"delete":{}}', "\U0001f600" * 255, "x" * 255, " ", "~", "名"]
+    events = [run_event(1, node=node, job="j" * 8000) for node in nodes]
+    raw = [orjson.dumps(event) for event in events]
+    assert store.append(events, raw) == Appended(runs=len(nodes))
+    assert store.append(events, raw) == Appended(duplicates=len(nodes))
+    assert sorted(row["node"] for row in ask(store, "j" * 8000)) == sorted(nodes) == store.nodes("j" * 8000, 1000)
+    assert proven(store).boots == {(node, 0xDEADBEEF): (1, 1, 1) for node in nodes}
+
+
+def test_numbers_of_64_bits_come_back_bit_for_bit(store):
+    extremes = {"handle": -(2**63), "offset": 2**63 - 1, "stride": -(2**63), "size": 2**63 - 1, "count": 2**63 - 1, "bytes": 2**53 + 1, "file_id": "f" * 16}
+    event = run_event(2**32, boot="f" * 16, busy_ns=2**63 - 1, uid=2**32 - 1, parent=2**32 - 1, rank=-(2**31), flags=65535, errno=65535, **extremes)
+    assert store.append([event], [orjson.dumps(event)]) == Appended(runs=1, missing=2**32 - 1)
+    (row,) = ask(store)
+    assert row | {"kind": "run"} == event | {"boot": 2**64 - 1, "file_id": 2**64 - 1}
+    assert store.boots()[0][1].gaps == (Gap(1, 2**32 - 1, 2**32 - 1, 0, store.boots()[0][1].last_ns),)
+
+
+def test_dates_make_few_indices(store):
+    year = 365 * 24 * 3600 * 10**9
+    events = [run_event(n, start=NOW - n * year // 50, end=NOW - n * year // 50) for n in range(1, 200)]
+    store.append(events)
+    found = [name for name in indices(store) if "-run-" in name]
+    assert "bellrock-run-compute-g1-before" in found and len(found) <= 3
+    assert store.version("local-1") == 199 and proven(store).days == {
+        day: sum(day_of(event["start"]) == day for event in events) for day in {day_of(event["start"]) for event in events}
+    }
+
+
+def test_a_document_that_is_refused_is_a_dead_letter_and_the_rest_goes_on(store):
+    """Somebody has made an index of another layout, in which the field `program` is a number."""
+    store.append([sample_event(1)])
+    mapping = {"mappings": {"dynamic": False, "properties": {"program": {"type": "long"}, "commit": {"type": "long"}, "job": {"type": "keyword"}}}}
+    store.client.ask("PUT", "/bellrock-run-compute-g1-before", mapping | {"settings": {"number_of_replicas": 0}})
+    events = [run_event(2), run_event(3, program="7"), job_event(4), run_event(5)]
+    appended = store.append(events, [orjson.dumps(event) for event in events])
+    assert appended == Appended(runs=1, jobs=1, dead_letters=2) and appended.refused == {0, 3}
+    (letters,) = store.letters(raw=True)
+    assert (letters.cause, letters.count) == ("elasticsearch", 2) and "program" in letters.reason and '"program":"ior"' in letters.raw
+    mark = store.boots()[0][1]
+    assert (mark.seq, mark.rows, mark.letters, mark.jobs, mark.missing) == (5, 2, 2, 1, 0)
+    assert store.append(events) == Appended(duplicates=4) and store.status()["dead_letters"] == 2
+
+
+def test_an_index_that_is_read_only_holds_records_back_and_is_told(store):
+    store.append([run_event(1)])
+    for seq, name in enumerate(("read_only_allow_delete", "write"), 2):
+        store.client.ask("PUT", "/bellrock-run-*/_settings", {f"index.blocks.{name}": True})
+        with pytest.raises(StoreError, match="an index takes nothing .*read_only_allow_delete null"):
+            store.append([run_event(seq)])
+        status = store.status()
+        assert "takes nothing" in status["error"] and status["groups"][0]["blocked"] == ["bellrock-run-compute-g1-before"]
+        store.client.ask("PUT", "/bellrock-run-*/_settings", {f"index.blocks.{name}": None})
+        assert store.append([run_event(seq)]) == Appended(runs=1) and store.version("local-1") == seq
+    assert store.status()["error"] is None
+
+
+def test_nobody_there_is_an_error_that_says_where_and_reading_goes_on_later(elastic):
+    store = ElasticsearchStore(Settings(["http://127.0.0.1:9"]), "g1")
+    for use in (lambda: store.append([run_event(1)]), lambda: store.version("j")):
+        with pytest.raises(StoreError, match="http://127.0.0.1:9 cannot be reached: .*elasticsearch.urls"):
+            use()
+    assert "cannot be reached" in store.status()["error"] and store.status()["records"] == {"run": 0, "sample": 0, "job": 0}
+    store.close()
+
+
+def test_a_group_without_a_node_is_told_and_writes_nothing(elastic, store):
+    other = ElasticsearchStore(Settings(elastic.urls, timeout_s=90), "nowhere")
+    store.append([run_event(1)])
+    with pytest.raises(StoreError, match="one must have `node.attr.group: nowhere`"):
+        other.append([run_event(1)])
+    assert store.append([run_event(2)]) == Appended(runs=1)
+    other.close()
+
+
+def test_what_others_wrote_without_commits_is_found_and_its_gaps_are_counted(store):
+    """Logstash writes the records as they are, adds fields, and knows no books."""
+    store.append([run_event(1, node="own")])
+    lines = []
+    for event in [run_event(n) for n in (1, 2, 5, 6)] + [sample_event(7, values={"lost": 2}), job_event(9)]:
+        kind, layer = event["kind"], {"run": "compute", "sample": "agent", "job": "job"}[event["kind"]]
+        action = {"index": {"_index": f"bellrock-{kind}-{layer}-g1-2023.11", "_id": names.record_id("cn1", 0xDEADBEEF, event["seq"])}}
+        lines += [action, event | {"@timestamp": "2026-09-21T10:00:00Z", "@version": "1", "tags": ["beats"], "host": {"name": "cn1"}}]
+    body = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+    for _ in range(2):  # again: it overwrites itself
+        assert not store.client.ask("POST", "/_bulk?refresh=true", body)["errors"]
+    mark = dict(store.boots())["cn1", 0xDEADBEEF]
+    assert (mark.seq, mark.missing, mark.jobs, mark.rows) == (9, 3, 1, 5) == (9, store.missing(["cn1"], 0, 2**62)["cn1"], 1, 5)
+    assert store.status()["missing"] == 3 and proven(store).boots["cn1", 0xDEADBEEF] == (5, 5, 5)
+    assert store.version("local-1") == 5 == len(ask(store))
+    assert store.sample_sums("agent", ["lost"], ["cn1"], T0, 2**62) == {("cn1", 0xDEADBEEF): {"lost": 2}}
+    events, place = store.job_events()
+    assert [event["seq"] for event in events] == [9] and "@timestamp" not in events[0]
+    assert store.job_events(place)[0] == [], "it came long ago"
+
+
+def test_job_events_are_followed_by_commits(store):
+    for first in (1, 11, 21):
+        store.append([job_event(n, time=T0 + n) for n in range(first, first + 10)])
+    place, seen = "", []
+    for _ in range(9):
+        events, place = store.job_events(place, 4)
+        seen += [event["seq"] for event in events]
+    assert seen == list(range(1, 31)) and store.job_events(place) == ([], place)
+    store.append([job_event(31)])
+    assert [event["seq"] for event in store.job_events(place)[0]] == [31]
+
+
+def test_a_change_of_the_period_moves_no_record(elastic, store):
+    store.append([run_event(1)])
+    store.close()
+    daily = ElasticsearchStore(Settings(elastic.urls, period="day"), "g1")
+    daily.append([run_event(1), run_event(2)])
+    known = daily.client.ask("GET", "/bellrock-books-g1/_doc/group")["_source"]["periods"]
+    assert [name for _, name in known] == ["month", "day"] and known[1][0] > NOW
+    assert [name for name in indices(daily) if "-run-" in name] == ["bellrock-run-compute-g1-before"] and daily.version("local-1") == 2
+    daily.close()

@@ -1,0 +1,53 @@
+"""Elasticsearch with TLS and users: the roles of docs/elasticsearch.md are enough, and no more than that is needed to be told what is wrong."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bellrock.stack.elasticsearch import Elasticsearch, Security, User
+from pipeline.store import Appended, StoreError
+from pipeline.store.elastic.client import Settings
+from pipeline.store.elastic.store import ElasticsearchStore
+from tests.servers import started
+from tests.unit.pipeline.events import job_event, run_event, sample_event
+
+DOCS = Path(__file__).resolve().parents[3] / "docs/elasticsearch.md"
+
+
+@pytest.fixture
+def node(server_folder, server_tls):
+    roles = yaml.safe_load(re.search(r"```yaml\n(.*?)```", DOCS.read_text(), re.S)[1])
+    users = {"writer": User("write-it", ("bellrock_writer",)), "reader": User("read-it", ("bellrock_reader",))}
+    made = started(Elasticsearch(server_folder(), name="g1", group="g1", security=Security(server_tls, "admin-it", users, roles)))
+    yield made
+    made.stop()
+
+
+def test_the_documented_roles_are_enough(node, server_tls, tmp_path):
+    """One test: a start takes 15 s and more."""
+    for user, password in (("writer", "write-it"), ("reader", "read-it"), ("wrong", "read-it2")):
+        (tmp_path / user).write_text(f"{password}\n")
+
+    def open_as(user, password="", ca=str(server_tls.ca), group=None):
+        return ElasticsearchStore(Settings([node.url], user, str(tmp_path / (password or user)), ca), group)
+
+    writer = open_as("writer", group="g1")
+    assert writer.append([run_event(1), sample_event(2), job_event(3), run_event(4, op="bad")]) == Appended(runs=1, samples=1, jobs=1, dead_letters=1)
+    for store in (writer, open_as("reader")):
+        status = store.status()
+        assert (status["error"], status["records"], status["groups"][0]["group"]) == (None, {"run": 1, "sample": 1, "job": 1}, "g1")
+        assert store.version("local-1") == 1 == store.runs("local-1").num_rows == store.letters()[0].count
+        assert len(store.job_events()[0]) == 1 and store.sample_totals("agent", ["cn1"])[0] and len(store.boots()) == 1
+        *_, proof = store.proof()
+        assert list(proof.boots.values()) == [(2, 2, 2)]
+        store.close()
+    for store, what in (
+        (open_as("reader", group="g1"), "the user's role lacks a privilege: see roles.yml"),
+        (open_as("reader", "wrong", group="g1"), "look at elasticsearch.user and the password"),
+        (open_as("writer", ca="", group="g1"), "no TLS connection: .*elasticsearch.ca"),
+    ):
+        with pytest.raises(StoreError, match=what):
+            store.append([run_event(5)])
+        store.close()

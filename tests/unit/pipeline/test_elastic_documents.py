@@ -1,0 +1,43 @@
+"""Records as lines of a bulk request, against the slow way to say the same."""
+
+import random
+
+import orjson
+
+from pipeline.store.elastic import names
+from pipeline.store.elastic.documents import lines, plain
+from pipeline.store.elastic.templates import layer_of
+from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
+
+DAY = 24 * 3600 * 10**9
+
+
+def one_by_one(events, places, dated):
+    out = []
+    for place in places:
+        event = events[place]
+        start = event["time" if event["kind"] == "job" else "start"]
+        index = names.index(event["kind"], layer_of(event["kind"], event), "g1", dated.of(start))
+        out.append(({"index": {"_index": index, "_id": names.record_id(event["node"], int(event["boot"], 16), event["seq"])}}, orjson.loads(plain(event, 9))))
+    return out
+
+
+def test_neighbours_are_told_apart_as_one_by_one():
+    rng = random.Random(5)
+    makes = (run_event, sample_event, job_event)
+    for period in names.PERIODS:
+        dated = names.Dated(T0 + 5 * DAY + 777, [(0, period), (T0 + 17 * DAY, "day")])
+        events = []
+        for seq in range(1, 400):
+            start = rng.choice((dated.floor_ns - 1, dated.floor_ns, T0 + rng.randrange(60 * DAY)))
+            event = rng.choice(makes)(seq, node=rng.choice(("cn1", "cn1", "x" * 300 + "é" * 90)), boot=rng.choice(("00000000deadbeef", "DEADBEEF", "00000000deadbee0")))
+            event |= {"time": start} if event["kind"] == "job" else {"start": start, "end": start}
+            if event["kind"] == "sample":
+                event["component"] = rng.choice(("agent", "ost"))
+            events.append(event | ({"more": 1} if rng.random() < 0.1 else {}))
+        raw = [orjson.dumps(event) if rng.random() < 0.8 else None for event in events]
+        places = sorted(rng.sample(range(len(events)), 300))
+        found, indices = lines(events, raw, places, "g1", dated, 9)
+        expected = one_by_one(events, places, dated)
+        assert [tuple(map(orjson.loads, line.splitlines())) for line in found] == expected
+        assert {names.index(kind, layer, "g1", part) for kind, layer, part in indices} == {action["index"]["_index"] for action, _ in expected}
