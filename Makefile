@@ -46,7 +46,7 @@ KILLS := 30
 
 help:
 	@echo 'make demo               build everything, run real programs under watch, serve the pages'
-	@echo 'make stack              start a miniature site on this machine: Elasticsearch, Redis, MySQL'
+	@echo 'make stack              start a miniature site on this machine: Elasticsearch, Redis, MySQL, log servers, server'
 	@echo 'make stack-down         end it'
 	@echo 'make test [LAYER=unit]  run the tests (layers: unit, integration, e2e)'
 	@echo 'make test-site          run the longer tests on the servers of a whole site'

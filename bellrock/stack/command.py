@@ -12,11 +12,11 @@ COLUMNS = ("name", "serves", "state", "pid", "address", "memory")
     context_settings=CONTEXT,
     short_help="A miniature site's servers on this machine.",
     help="""A miniature site on this machine: three Elasticsearch nodes (log servers g1 and g2, archive), a Redis for each log server, one
-as cache, and MySQL, on loopback, with TLS, users and passwords of their own. docs/stack.md tells how to look into each.
+as cache, MySQL, `bellrock ingest` for each log server and the central server, on loopback, with TLS, users and passwords of their own. docs/stack.md tells how to look into each.
 
 \b
 Examples:
-  bellrock stack up                start what does not run yet (about 2.7 GB of memory)
+  bellrock stack up                start what does not run yet (about 3.2 GB of memory)
   bellrock stack status            what runs, where, and how large it is
   bellrock stack down              end it; what was stored is kept
   bellrock stack down --wipe       end it, and remove all that it stored

@@ -39,6 +39,8 @@ class Server(ABC):
 
     title: str
     ready_s: float
+    # Whether root starts it as an unprivileged user.
+    unprivileged = True
 
     def __init__(self, folder: Path, port: int | None = None) -> None:
         self.folder = folder.absolute()
@@ -151,14 +153,14 @@ class Server(ABC):
     def write(self, name: str, text: str) -> None:
         """Writes a file in the folder that the server alone may read."""
         # Never by its path once it is there: where the server owns the folder it could put a link to anything in its place.
-        paths.write_atomically(self.folder / name, text, owner=UNPRIVILEGED if os.geteuid() == 0 else None)
+        paths.write_atomically(self.folder / name, text, owner=UNPRIVILEGED if self._drops_root else None)
 
     def make(self, name: str) -> Path:
         """Makes a folder of the server's own in the folder, in which alone it may write."""
         path = self.folder / name
         path.mkdir(exist_ok=True)
         path.chmod(0o700)
-        if os.geteuid() == 0:
+        if self._drops_root:
             os.chown(path, UNPRIVILEGED, UNPRIVILEGED)
         return path
 
@@ -171,12 +173,16 @@ class Server(ABC):
         if done.returncode:
             raise self.failure(f"could not be made: `{Path(command[0]).name}` ended with {done.returncode}")
 
+    @property
+    def _drops_root(self) -> bool:
+        return self.unprivileged and os.geteuid() == 0
+
     def _settings_sum(self) -> str:
         return hashlib.sha256(self.settings().encode()).hexdigest()
 
     def _make_folder(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        if os.geteuid() != 0:
+        if not self._drops_root:
             self.folder.chmod(0o700)
             return
         # Root's: the server may look, and not put a link where root writes next.
@@ -205,7 +211,7 @@ class Server(ABC):
             )
 
     def _as_user(self, command: Sequence[str]) -> list[str]:
-        if os.geteuid() != 0:
+        if not self._drops_root:
             return list(command)
         setpriv = shutil.which("setpriv")
         if setpriv is None:

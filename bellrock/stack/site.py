@@ -6,17 +6,19 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from bellrock import paths
+from bellrock.config import Jobdb
 from bellrock.errors import BellrockError, Unavailable
+from bellrock.jobdb_setup import set_up
+from bellrock.stack.bellrock import Bellrock, Settings
 from bellrock.stack.elasticsearch import Elasticsearch, Security, User, introduce
 from bellrock.stack.mysql import MySql
-from bellrock.stack.process import Server, end_below
+from bellrock.stack.process import HOST, Server, end_below
 from bellrock.stack.redis import Redis
-from bellrock.stack.sql import Account
 from bellrock.stack.tls import certificate
 
 # Of the log servers; `archive` is a node that takes what is moved out of their way.
@@ -40,12 +42,13 @@ def site_dir() -> Path:
 
 @dataclass(frozen=True)
 class Part:
-    """One process of the site; `serves` says to whom, `address` is for their configuration."""
+    """One process of the site; `serves` says to whom, `address` is for their configuration. `own`: Bellrock's, started when the others answer."""
 
     name: str
     serves: str
     server: Server
     address: str
+    own: bool = False
 
 
 class Site:
@@ -58,15 +61,19 @@ class Site:
         """Every process, in the order in which they are started. A new kind of process is one entry here. Makes passwords and certificates."""
         mysql = self._mysql()
         found = [Part("mysql", "job database of the central server", mysql, mysql.url("bellrock"))]
-        for group in GROUPS:
-            queue = Redis(self.folder / f"redis-{group}", password=self.password(f"redis-{group}"), memory_mib=QUEUE_MIB)
+        queues = {group: Redis(self.folder / f"redis-{group}", password=self.password(f"redis-{group}"), memory_mib=QUEUE_MIB) for group in GROUPS}
+        for group, queue in queues.items():
             found.append(Part(f"redis-{group}", f"queue of log server {group}", queue, queue.url))
         cache = Redis(self.folder / "redis-cache", password=self.password("redis-cache"), memory_mib=CACHE_MIB, durable=False)
         found.append(Part("redis-cache", "cache of the central server", cache, cache.url))
-        nodes = self._nodes()
-        for node in nodes:
+        for node in self._nodes():
             role = "older records" if node.group == ARCHIVE else f"records of log server {node.group}"
             found.append(Part(node.name, role, node, node.url))
+        for group, queue in queues.items():
+            ingest = Bellrock(self.folder / f"ingest-{group}", "ingest", self._ingest_settings(group, queue), ("ingest", "port"))
+            found.append(Part(f"ingest-{group}", f"agents of group {group}", ingest, f"{HOST}:{ingest.port}", own=True))
+        server = Bellrock(self.folder / "server", "server", {"jobdb": asdict(self._jobdb(mysql)), "agent": {"run": False}}, ("http", "port"))
+        found.append(Part("server", "people: pages and API", server, f"http://{HOST}:{server.port}", own=True))
         return found
 
     def up(self, tell: Callable[[str], None] = lambda _: None) -> list[Part]:
@@ -75,13 +82,10 @@ class Site:
             parts = self.parts()
             before = {part.name for part in parts if part.server.running}
             try:
-                # All at once: the nodes wait for each other.
-                for part in parts:
-                    tell(f"starting {part.server.title}")
-                    part.server.start(wait=False)
-                for number, part in enumerate(parts):
-                    tell(f"waiting for {part.server.title} ({number} of {len(parts)} are ready)")
-                    part.server.wait_ready()
+                _start([part for part in parts if not part.own], tell)
+                if "server" not in before:
+                    self._set_up_jobdb(next(part.server for part in parts if isinstance(part.server, MySql)))
+                _start([part for part in parts if part.own], tell)
             except BaseException:
                 for part in reversed(parts):
                     if part.name not in before:
@@ -144,13 +148,25 @@ class Site:
         return self.folder / "secrets/ca/ca.crt"
 
     def _mysql(self) -> MySql:
-        accounts = [
-            Account("bellrock", self.password("mysql-bellrock"), ("ALL PRIVILEGES ON bellrock.*",)),
-            # Accounts and tokens lie there, too: what it may read is granted table by table, by who makes the tables.
-            Account("analyst", self.password("mysql-analyst")),
-        ]
         tls = certificate(self.folder / "secrets/ca", "server")
-        return MySql(self.folder / "mysql", accounts=accounts, root_password=self.password("mysql-root"), tls=tls)
+        return MySql(self.folder / "mysql", root_password=self.password("mysql-root"), tls=tls)
+
+    def _jobdb(self, mysql: MySql) -> Jobdb:
+        files = {"password_file": "mysql-bellrock", "analyst_password_file": "mysql-analyst"}
+        return Jobdb(mysql.url("bellrock"), ca=str(self.ca), **{setting: str(self.password_file(name)) for setting, name in files.items()})
+
+    def _set_up_jobdb(self, mysql: MySql) -> None:
+        """Accounts, tables and views, as `bellrock jobdb setup` makes them."""
+        for _ in set_up(self._jobdb(mysql), "root", self.password_file("mysql-root"), None, ()):
+            pass  # each step that was done
+
+    def _ingest_settings(self, group: str, queue: Redis) -> Settings:
+        tls = certificate(self.folder / "secrets/ca", "server")
+        return {
+            "ingest": {"tls_cert": str(tls.cert), "tls_key": str(tls.key), "tls_client_ca": str(tls.ca)},
+            "queue": {"kind": "redis", "url": queue.url, "password_file": str(self.password_file(f"redis-{group}"))},
+            "group": {"name": group},
+        }
 
     def _nodes(self) -> list[Elasticsearch]:
         tls = certificate(self.folder / "secrets/ca", "server")
@@ -186,6 +202,16 @@ class Site:
             yield
         finally:
             os.close(handle)
+
+
+def _start(parts: list[Part], tell: Callable[[str], None]) -> None:
+    """Starts all at once, since nodes wait for each other, and waits until each answers."""
+    for part in parts:
+        tell(f"starting {part.server.title}")
+        part.server.start(wait=False)
+    for number, part in enumerate(parts):
+        tell(f"waiting for {part.server.title} ({number} of {len(parts)} are ready)")
+        part.server.wait_ready()
 
 
 def roles() -> Mapping[str, Mapping[str, Any]]:

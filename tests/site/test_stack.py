@@ -1,4 +1,4 @@
-"""The miniature site as a person uses it: up, again up, a part killed, down. One test: a start takes a minute and 2.7 GB."""
+"""The miniature site as a person uses it: up, again up, a part killed, down. One test: a start takes a minute and 3.2 GB."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bellrock.stack.site import Site
+from bellrock.stack.site import GROUPS, Site
 
 
 class Command:
@@ -52,7 +52,7 @@ def stack(server_folder):
 @pytest.mark.timeout(1200)
 def test_a_site_is_brought_up_mended_and_ended(stack):
     rows = {row["name"]: row for row in stack("up")}
-    assert set(rows) == {"mysql", "redis-g1", "redis-g2", "redis-cache", "elasticsearch-g1", "elasticsearch-g2", "elasticsearch-archive"}
+    assert set(rows) == {"mysql", "redis-g1", "redis-g2", "redis-cache", "elasticsearch-g1", "elasticsearch-g2", "elasticsearch-archive", "ingest-g1", "ingest-g2", "server"}
     assert all(row["state"] == "ready" for row in rows.values()), rows
     secret = list((stack.site.folder / "secrets").glob("*.password"))
     assert len(secret) >= 8 and all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in secret)
@@ -60,6 +60,21 @@ def test_a_site_is_brought_up_mended_and_ended(stack):
     for row in rows.values():
         command_line = Path(f"/proc/{row['pid']}/cmdline").read_text()
         assert not any(word in command_line + row["address"] for word in words)
+
+    # The log servers have their queues, the central server its tables, and the analyst reads no accounts.
+    parts = {part.name: part.server for part in stack.site.parts()}
+    until = time.monotonic() + 60
+    while any(parts[f"redis-{group}"].ask("EXISTS bellrock:lease") != ":1" for group in GROUPS):
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    with urllib.request.urlopen(f"{rows['server']['address']}/healthz", timeout=60) as answer:
+        assert answer.status == 200
+    for table, count in (("job_summary", "0"), ("accounts", "")):
+        client = [str(parts["mysql"].client), "--no-defaults", f"--socket={parts['mysql'].socket}", "--user=analyst", "--skip-column-names", "--batch"]
+        asked = [*client, "-e", f"SELECT COUNT(*) FROM {table}", "bellrock"]
+        environ = {"MYSQL_PWD": stack.site.password("mysql-analyst")}
+        done = subprocess.run(asked, env=environ, capture_output=True, text=True, timeout=60, check=False)
+        assert done.stdout.strip() == count and ("denied" in done.stderr) == (not count), done.stderr
 
     # Each log server's user writes its own group's indices, the server's user reads all.
     assert stack.status("bellrock-run-posix-g1-2026.11", "ingest_g1", "elasticsearch-ingest-g1", "PUT") == 200
