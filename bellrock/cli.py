@@ -11,19 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bellrock import __version__, console, entry, output
-from bellrock.errors import EXIT_FAILED, ApiError, BellrockError
+from bellrock.errors import EXIT_CODES, EXIT_FAILED, ApiError, BellrockError
+from bellrock.jobdb_command import jobdb, sql
 from bellrock.stack.command import stack
 
 if TYPE_CHECKING:
     from bellrock.embedded import Lease
 
-EXIT_CODES = """\b
-Exit codes:
-  0  done
-  1  not found, or failed
-  2  the command line or the configuration is wrong
-  3  no server answers, or none can be started
-"""
 # How long an agent that was just started may take to deliver what lies there.
 FIRST_DELIVERY_S = 3.0
 STATES = ("running", "completed", "failed")
@@ -498,6 +492,8 @@ def setup(admin: str, admin_password_file: Path | None, admin_socket: Path | Non
 
 
 cli.add_command(stack)
+cli.add_command(sql)
+cli.add_command(jobdb)
 
 
 @contextmanager

@@ -5,6 +5,14 @@ from collections.abc import Sequence
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_UNAVAILABLE = 3
+# As the help of each verb tells them.
+EXIT_CODES = """\b
+Exit codes:
+  0  done
+  1  not found, or failed
+  2  the command line or the configuration is wrong
+  3  no server answers, or none can be started
+"""
 
 
 class BellrockError(Exception):
