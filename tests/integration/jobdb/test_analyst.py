@@ -36,7 +36,7 @@ FORBIDDEN_MYSQL = [
 def profile(number):
     """Figures of job `number`, all exact in binary."""
     return {
-        "granularity": "process", "nodes": number % 3 + 1, "io_nodes": 1, "processes": 4, "io_processes": 4, "files": number, "phases": 1,
+        "granularity": "process", "nodes": number % 3 + 1, "io_nodes": 1, "processes": 4, "io_processes": 1 if number == 5 else 4, "files": number, "phases": 1,
         "read_bytes": number * 1000, "write_bytes": 2**40 + number, "mapped_bytes": 0, "read_ops": number, "write_ops": 3, "metadata_ops": number * 10,
         "folded_ops": 0, "errors": number % 2, "unseen_programs": 0, "bandwidth_avg_read": 0.5 * number, "bandwidth_avg_write": 1e9, "bandwidth_peak_read": 0.0,
         "bandwidth_peak_write": 2e9, "iops_avg": 0.25, "mdops_avg": 2.0 * number, "io_mode_read": None, "io_mode_write": ("N-N", "N-1")[number % 2],
@@ -44,11 +44,11 @@ def profile(number):
     }  # fmt: skip
 
 
-def fill(access):
+def fill(access, users=("u0", "u1", "u2"), programs=("p0", "p1")):
     """Twelve jobs of three users and two programs in two months; one runs, one has no figures, one could not be watched."""
     db = JobDB(access, user_name=lambda uid: None)
     for number in range(12):
-        start, fields = T0 + number * 4 * DAY, {"job": f"j{number}", "uid": number % 3, "user": f"u{number % 3}", "program": f"p{number % 2}", "cluster": ""}
+        start, fields = T0 + number * 4 * DAY, {"job": f"j{number}", "uid": number % 3, "user": users[number % 3], "program": programs[number % 2], "cluster": ""}
         db.apply_event(event(time=start, **fields))
         if number != 11:
             db.apply_event(event("end", time=start + (number + 1) * 1500 * 10**6, exit_code=int(number == 4), **fields))
