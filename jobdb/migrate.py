@@ -63,6 +63,8 @@ def _alone(connection: Connection, where: str) -> Iterator[None]:
     if connection.dialect.name == "sqlite":
         yield
         return
+    # A table that an analyst's query is just reading cannot be altered.
+    connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {PATIENCE_S}")
     name = {"name": f"bellrock.{connection.engine.url.database}"[:64], "patience": PATIENCE_S}
     if not connection.scalar(text("SELECT GET_LOCK(:name, :patience)"), name):
         raise JobDBError(f"{where}: another process has been migrating it for {PATIENCE_S} s; `SELECT IS_USED_LOCK('{name['name']}')` tells which connection")

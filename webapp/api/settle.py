@@ -16,8 +16,10 @@ from .analysis import Analyses
 
 log = logging.getLogger(__name__)
 
-# How often it looks for jobs, and how many are held at once.
+# How often it looks for jobs: after so long, or so many times what looking took, but no more than that; and how many jobs are held at once.
 LOOK_EVERY_S = 5.0
+LOOK_AT_LEAST_EVERY_S = 60.0
+REST_FACTOR = 10
 JOBS_AT_ONCE = 100
 # Records of other nodes may come after a job's end: those that ended last are looked at again for so long, and so many of them.
 AGAIN_FOR_S = 24 * 3600
@@ -29,7 +31,7 @@ REST_S_MAX = 1.0
 FAILED_AGAIN_S = 3600.0
 FAILED_MAX = 10_000
 NICE = 19
-JOIN_S = 30.0
+JOIN_S = 5.0
 
 
 class Settler:
@@ -50,7 +52,7 @@ class Settler:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends it after the job in hand; waits for that within JOIN_S."""
+        """Ends it after the job in hand; waits for that within JOIN_S, and what it still does fails or comes too late."""
         self._stop.set()
         self._thread.join(JOIN_S)
 
@@ -64,16 +66,17 @@ class Settler:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         while not self._stop.is_set():
+            began_s = self._clock()
             try:
                 self.look()
                 self._error = None
             except (JobDBError, StoreError) as error:
                 self._say(str(error))
             except Exception as error:
-                if not self._stop.is_set():
-                    self._say(repr(error))
-                    log.exception("profiles cannot be worked out beforehand")
-            self._stop.wait(LOOK_EVERY_S)
+                self._say(repr(error))
+                log.debug("profiles cannot be worked out beforehand", exc_info=True)
+            # Where there are millions of jobs, to look is work too.
+            self._stop.wait(min(max(LOOK_EVERY_S, REST_FACTOR * (self._clock() - began_s)), LOOK_AT_LEAST_EVERY_S))
 
     def look(self) -> None:
         """Work out all that there is to do now, or until `stop`."""
@@ -109,6 +112,7 @@ class Settler:
         self._stop.wait(min(self._clock() - began_s, REST_S_MAX))
 
     def _say(self, error: str) -> None:
-        if error != self._error:
+        # What is closed meanwhile fails, and is no news.
+        if error != self._error and not self._stop.is_set():
             log.warning("profiles cannot be worked out beforehand: %s", error)
         self._error = error

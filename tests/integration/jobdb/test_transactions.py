@@ -3,14 +3,16 @@
 import json
 import multiprocessing
 import threading
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import event as sqlalchemy_event
 
 from bellrock.stack.mariadb import MariaDb
 from bellrock.stack.mysql import MySql
+from bellrock.stack.tls import certificate
 from jobdb import engine
-from jobdb.repository import Access, JobDB, JobDBAway
+from jobdb.repository import Access, JobDB, JobDBAway, JobDBError
 from tests.integration.jobdb.test_repository import S, event, figures
 from tests.servers import ACCOUNT, started
 
@@ -170,3 +172,22 @@ def test_place_is_json(url):
     with db._engine.connect() as connection:
         assert json.loads(connection.exec_driver_sql("SELECT json FROM places WHERE name = 'p'").scalar()) == {"a": 1}
     db.close()
+
+
+def test_a_server_with_a_foreign_certificate_is_refused(url, server, tmp_path):
+    if server is None:
+        return  # SQLite has no server
+    other = certificate(tmp_path, "other").ca
+    with pytest.raises(JobDBError, match="certificate verify failed"):
+        JobDB(replace(url, ca=str(other)))
+
+
+def test_a_wrong_password_is_told_without_it(url, server, tmp_path):
+    if server is None:
+        return  # SQLite has no accounts
+    wrong = tmp_path / "wrong"
+    wrong.touch(0o600)
+    wrong.write_text("not-the-password")
+    with pytest.raises(JobDBError, match="Access denied") as told:
+        JobDB(replace(url, password_file=str(wrong)))
+    assert "not-the-password" not in str(told.value)
