@@ -31,3 +31,16 @@ class Job:
     def runtime_s(self, now_ns: int) -> float:
         """Seconds from start to end, or to `now_ns` while the job runs; never negative."""
         return max((self.end_ns if self.end_ns is not None else now_ns) - self.start_ns, 0) / 1e9
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A user of the cluster. Both must be a job's: the uid is the system's word, but may be given to another person one day; the name may be no more
+    than a claim, where this machine does not know the uid."""
+
+    uid: int
+    name: str
+
+    def owns(self, job: Job) -> bool:
+        """Whether it is this user's job."""
+        return (job.uid, job.user) == (self.uid, self.name)

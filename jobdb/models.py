@@ -1,6 +1,6 @@
 """Tables of the job database. A change here needs a migration in migrations/versions; a test compares the two."""
 
-from sqlalchemy import BigInteger, Double, ForeignKey, MetaData, UniqueConstraint
+from sqlalchemy import BigInteger, Double, ForeignKey, Index, MetaData, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from .types import ID_LENGTH_MAX, NAME_LENGTH_MAX, TEXT_LENGTH_MAX, Exact
@@ -22,7 +22,7 @@ class JobRow(Base):
     part of it in any SQL. search: what `jobdb.search` looks into. Both are None only while a migration fills them."""
 
     __tablename__ = "jobs"
-    __table_args__ = (UniqueConstraint("job_id", "uid"), UniqueConstraint("key"))
+    __table_args__ = (UniqueConstraint("job_id", "uid"), UniqueConstraint("key"), Index("ix_jobs_uid_start_ns", "uid", "start_ns"))
 
     id: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))

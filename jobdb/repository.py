@@ -12,9 +12,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from . import migrate
+from .accounts import Accounts
 from .address import Access
 from .engine import JobDBAway, JobDBError, Transactions, make_engine, message
-from .job import Job
+from .job import Job, Owner
 from .launches import apply
 from .models import FIGURES, JobRow, LaunchRow, PlaceRow, ProfileRow
 from .profile import FORMAT, LISTED
@@ -77,6 +78,7 @@ class JobDB:
         self._access = Access(access) if isinstance(access, str) else access
         self._engine, self.where = make_engine(self._access)
         self._transactions = Transactions(self._engine, self.where)
+        self.accounts = Accounts(self._transactions)
         try:
             self.migrate()
         except DBAPIError as error:
@@ -142,8 +144,10 @@ class JobDB:
 
         return self._transactions.read(work)
 
-    def jobs(self, search: str = "", state: str | None = None, sort: str = "-start", limit: int = 50, cursor: str | None = None) -> JobPage:
-        """A page of jobs. search: text within id, user, program or command, whatever the case of letters.
+    def jobs(
+        self, search: str = "", state: str | None = None, sort: str = "-start", limit: int = 50, cursor: str | None = None, owner: Owner | None = None
+    ) -> JobPage:
+        """A page of jobs. search: text within id, user, program or command, whatever the case of letters. owner: whose; None: all.
 
         sort: one of `SORTS`, descending after "-"; running jobs end last; figures are those of stored profiles, jobs without one have less
         than none. Raises BadCursor, and KeyError for an unknown sort.
@@ -155,6 +159,8 @@ class JobDB:
             wanted.append(JobRow.search.contains(fold(search), autoescape=True))
         if state is not None:
             wanted.append(JobRow.state == state)
+        if owner is not None:
+            wanted += [JobRow.uid == owner.uid, JobRow.user == owner.name]
         has_profile = (ProfileRow.job == JobRow.id) & (ProfileRow.format == FORMAT)
         figures = [getattr(ProfileRow, name) for name in _LISTED_COLUMNS]
         query = select(JobRow, expression, ProfileRow.version, *figures).outerjoin(ProfileRow, has_profile).where(*wanted)

@@ -32,6 +32,12 @@ def create_index(name: str, table: str, names: list[str]) -> None:
         op.create_index(name, table, names)
 
 
+def drop_index(name: str, table: str) -> None:
+    """Removes an index."""
+    if name in {index["name"] for index in sa.inspect(op.get_bind()).get_indexes(table)}:
+        op.drop_index(name, table)
+
+
 def add_column(table: str, column: sa.Column) -> None:
     """Adds a column, which must be nullable: there may be rows."""
     if column.name not in columns(table):
