@@ -9,11 +9,12 @@ from flask import Flask, Response, request
 from jobdb.repository import JobDB
 from pipeline.store import Store
 
-from . import audit, errors, jobs, pages, security, sockets, system, traffic
+from . import audit, errors, jobs, pages, rights, security, session, sockets, system, traffic
 from .agents import Agents
 from .analysis import Analyses
 from .context import Context
 from .kept import Kept
+from .signin import SignIn
 from .told import Told
 
 API = "/api/v1"
@@ -31,11 +32,13 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
 
     config: FRONTEND_DIR (folder of the built pages; default webapp/frontend/dist), ALLOWED_HOSTS (names that may stand in the Host
     header besides loopback ones; default none), PEER_UID (tells from a WSGI environment whose process asks, or None; default
-    `sockets.peer_uid`, which knows waitress's connections), THREADS (that answer requests, at least THREADS_MIN; default 12), or any of
+    `sockets.peer_uid`, which knows waitress's connections), TRUSTS_OWNER (whether this process's user and root, by the kernel's word, are
+    administrators without signing in; default True), KEY (who shows it as a token is one, too, though not through a proxy; default "": none), THREADS (that answer requests, at least THREADS_MIN; default 12), or any of
     Flask's. status: tells version, started_ns and ingest for /api/v1/status.
     """
     app = Flask(__name__, static_folder=None)
-    app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PEER_UID=sockets.peer_uid, THREADS=12, MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
+    app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="")
+    app.config.update(THREADS=12, MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
     app.config.update(config or {})
     app.json.sort_keys = False
     if app.config["THREADS"] < THREADS_MIN:
@@ -44,13 +47,23 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
     audit_threads = min(AUDIT_THREADS_MAX, threads // 2)
     analyses = Analyses(store, jobdb, computing_max=threads - audit_threads)
     app.extensions["bellrock"] = Context(
-        jobdb=jobdb, analyses=analyses, agents=Agents(store), told=Told(store), audits=Kept(audit_threads), store=store, status=status
+        jobdb=jobdb,
+        accounts=jobdb.accounts,
+        sign_in=SignIn(jobdb.accounts),
+        analyses=analyses,
+        agents=Agents(store),
+        told=Told(store),
+        audits=Kept(audit_threads),
+        store=store,
+        status=status,
     )
     errors.register(app)
-    security.register(app, app.config["ALLOWED_HOSTS"], app.config["PEER_UID"])
+    security.register(app, app.config["ALLOWED_HOSTS"])
+    rights.register(app, jobdb, app.config["PEER_UID"], trusts_owner=app.config["TRUSTS_OWNER"], key=app.config["KEY"])
     app.register_blueprint(jobs.blueprint, url_prefix=API)
     app.register_blueprint(traffic.blueprint, url_prefix=API)
     app.register_blueprint(audit.blueprint, url_prefix=API)
+    app.register_blueprint(session.blueprint, url_prefix=API)
     app.register_blueprint(system.blueprint)
     app.register_blueprint(pages.blueprint)
 
@@ -58,7 +71,9 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
     def revalidate(response: Response) -> Response:
         """Answers carry a tag of their content: who polls what has not changed gets 304."""
         if request.method in ("GET", "HEAD") and response.status_code == 200 and response.mimetype == "application/json":
-            response.headers["Cache-Control"] = "no-cache"
+            # What one is answered is not for another who asks through the same proxy.
+            response.headers.setdefault("Cache-Control", "private, no-cache")
+            response.vary.update(("Authorization", "Cookie"))
             response.add_etag()
             response.make_conditional(request)
         return response

@@ -5,7 +5,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -28,7 +28,14 @@ PAUSE_FACTOR = 10
 LIST_BUDGET_S = 0.5
 # How long a request waits for another one that has the same job in hand.
 WAIT_S = 5.0
-_TABLES = {"files": file_table, "processes": process_table, "nodes": node_table}
+
+
+def _unnamed_files(runs: Runs) -> Table:
+    """As if no file's name were known: one row."""
+    return file_table(replace(runs, file=np.full_like(runs.file, -1)))
+
+
+_TABLES = {"files": file_table, "unnamed_files": _unnamed_files, "processes": process_table, "nodes": node_table}
 
 
 @dataclass
@@ -44,7 +51,7 @@ class Analysis:
     tables: dict[str, Table] = field(default_factory=dict)
 
     def table(self, name: str) -> Table:
-        """The table "files", "processes" or "nodes"."""
+        """The table "files", "unnamed_files", "processes" or "nodes"."""
         with self.lock:
             if name not in self.tables:
                 self.tables[name] = _TABLES[name](self.runs)

@@ -2,16 +2,17 @@
 
 from dataclasses import dataclass
 
-from flask import current_app
+from flask import current_app, g
 
-from jobdb.job import Job
+from jobdb.accounts import Accounts
 from jobdb.repository import JobDB
 
 from .agents import Agents
 from .analysis import Analyses
-from .errors import no_job
 from .kept import Kept
+from .signin import SignIn
 from .told import Told
+from .viewer import VisibleJobs
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Context:
     """The parts of one app."""
 
     jobdb: JobDB
+    accounts: Accounts
+    sign_in: SignIn
     analyses: Analyses
     agents: Agents
     told: Told
@@ -32,9 +35,9 @@ def context() -> Context:
     return current_app.extensions["bellrock"]
 
 
-def jobdb() -> JobDB:
-    """The job database."""
-    return context().jobdb
+def jobs() -> VisibleJobs:
+    """The jobs that whoever asks may see."""
+    return VisibleJobs(context().jobdb, g.viewer)
 
 
 def analyses() -> Analyses:
@@ -45,11 +48,3 @@ def analyses() -> Analyses:
 def agents() -> Agents:
     """What the agents say of themselves."""
     return context().agents
-
-
-def find_job(key: str) -> Job:
-    """The job with this key. Raises the 404."""
-    job = jobdb().job(key) if len(key) <= 500 else None
-    if job is None:
-        raise no_job(key)
-    return job

@@ -20,11 +20,11 @@ class Busy(Exception):
 
 
 class ApiError(Exception):
-    """An answer that is an error. code: short, stable name; message: what is wrong and where; hint: what to do next."""
+    """An answer that is an error. code: short, stable name; message: what is wrong and where; hint: what to do next; headers: further ones."""
 
-    def __init__(self, status: int, code: str, message: str, hint: str) -> None:
+    def __init__(self, status: int, code: str, message: str, hint: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
-        self.status, self.code, self.message, self.hint = status, code, message, hint
+        self.status, self.code, self.message, self.hint, self.headers = status, code, message, hint, headers or {}
 
 
 def bad_parameter(name: str, given: str, allowed: str) -> ApiError:
@@ -50,7 +50,9 @@ def register(app: Flask) -> None:
 
     @app.errorhandler(ApiError)
     def api_error(error: ApiError) -> Response:
-        return error_response(error.status, error.code, error.message, error.hint)
+        response = error_response(error.status, error.code, error.message, error.hint)
+        response.headers.update(error.headers)
+        return response
 
     @app.errorhandler(Busy)
     def busy(error: Busy) -> Response:

@@ -2,15 +2,16 @@
 
 import time
 
-from flask import Blueprint, jsonify
+from flask import Blueprint, g, jsonify
 
 from jobdb.job import Job
 from jobdb.profile import LISTED
 from jobdb.repository import LIMIT_MAX, SORTS, STATES, BadCursor
 
 from . import params
-from .context import agents, analyses, find_job, jobdb
+from .context import agents, analyses, jobs
 from .errors import bad_parameter
+from .viewer import unnamed
 
 blueprint = Blueprint("jobs", __name__)
 
@@ -39,7 +40,7 @@ def list_jobs():
     params.only("search", "state", "sort", "limit", "cursor")
     sort, cursor = params.sort("-start", SORTS), params.text("cursor")
     try:
-        page = jobdb().jobs(
+        page = jobs().jobs(
             search=params.text("search", params.SEARCH_LENGTH_MAX),
             state=params.choice("state", STATES),
             sort=sort,
@@ -56,12 +57,13 @@ def list_jobs():
 
 
 @blueprint.get("/jobs/<job_id>")
-def one_job(job_id: str):
+def one_job(job: Job):
     """A job, its profile, and what was lost on its nodes while it ran."""
     params.only()
-    job = find_job(job_id)
     shown = job_json(job, time.time_ns())
     profile = analyses().profile(job) | {"job_id": job.key, "program": job.program, "runtime_s": shown["runtime_s"]}
+    if profile["granularity"] == "node" and not g.viewer.is_admin:
+        profile = unnamed(profile)
     # A job is launched from some nodes and runs on more.
     nodes = sorted({*job.node_names, *analyses().nodes(job)})
     losses = agents().losses(nodes, job.start_ns, job.end_ns)

@@ -1,10 +1,7 @@
-"""Who may ask, for which host, and what a browser may do with the answer."""
+"""For which host may be asked, and what a browser may do with the answer. `rights` decides who may ask."""
 
-import os
 import pwd
-import socket
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from flask import Flask, Response, request
 
@@ -24,18 +21,9 @@ HEADERS = {
 }
 
 
-# Answered to anyone who can reach the port, so that another user's commands can tell a server from a dead port.
-OPEN_ENDPOINT = "system.health"
-
-
-def register(app: Flask, allowed_hosts: Iterable[str], peer_uid: Callable[[Mapping[str, Any]], int | None]) -> None:
-    """Refuse requests for hosts that are neither loopback nor allowed, against DNS rebinding, and those that come neither from this
-    process's user nor from root, since there are no accounts; set the headers on every response.
-
-    peer_uid: tells from a WSGI environment whose process asks, or None.
-    """
+def register(app: Flask, allowed_hosts: Iterable[str]) -> None:
+    """Refuse requests for hosts that are neither loopback nor allowed, against DNS rebinding; set the headers on every response."""
     allowed = {host.lower() for host in allowed_hosts}
-    admitted = {0, os.geteuid()}
 
     @app.before_request
     def check_host() -> None:
@@ -43,18 +31,6 @@ def register(app: Flask, allowed_hosts: Iterable[str], peer_uid: Callable[[Mappi
         if name not in allowed and not is_loopback(name):
             message = f"this server does not answer for the host {name[:100]!r}"
             raise ApiError(400, "bad_host", message, "ask for 127.0.0.1 or localhost; ALLOWED_HOSTS holds further names")
-
-    @app.before_request
-    def check_user() -> None:
-        if request.endpoint != OPEN_ENDPOINT and peer_uid(request.environ) not in admitted:
-            owner = user_name(os.geteuid())
-            message = f"this is the Bellrock server of {owner}: it answers {owner} and root only"
-            port = request.environ.get("SERVER_PORT", "PORT")
-            hint = (
-                f"for your own jobs run `bellrock server`; as {owner}, from another machine, "
-                f"`ssh -L {port}:127.0.0.1:{port} {owner}@{socket.gethostname()}` works"
-            )
-            raise ApiError(403, "not_your_server", message, hint)
 
     @app.after_request
     def set_headers(response: Response) -> Response:

@@ -3,7 +3,7 @@
 import time
 
 import numpy as np
-from flask import Blueprint, jsonify
+from flask import Blueprint, g, jsonify
 
 from jobdb.job import Job
 from jobdb.runs import LATEST_NS
@@ -12,7 +12,7 @@ from jobdb.tables import FILE_SORTS, NODE_SORTS, PROCESS_SORTS
 
 from . import params
 from .analysis import Analysis
-from .context import analyses, find_job
+from .context import analyses
 from .errors import ApiError, bad_parameter
 
 blueprint = Blueprint("traffic", __name__)
@@ -23,7 +23,7 @@ MARGIN_NS = 3600 * 10**9
 
 
 @blueprint.get("/jobs/<job_id>/series")
-def job_series(job_id: str):
+def job_series(job: Job):
     """Rates over time."""
     params.only("from_ns", "to_ns", "points", "node", "process")
     points = params.integer("points", 600, 1, MAX_POINTS)
@@ -31,7 +31,6 @@ def job_series(job_id: str):
     node, process = params.text("node"), params.text("process")
     if node and process:
         raise bad_parameter("process", process, "either a node or a process")
-    job = find_job(job_id)
     analysis = analyses().get(job)
     try:
         chosen = analysis.chosen(node, process)
@@ -79,29 +78,32 @@ def _series_json(found: Series, job: Job, now_ns: int, is_seen: bool) -> dict:
 
 
 @blueprint.get("/jobs/<job_id>/files")
-def job_files(job_id: str):
+def job_files(job: Job):
     """Files by traffic."""
     params.only("sort", "limit", "cursor", "search")
-    return _page(job_id, "files", "-bytes", FILE_SORTS, params.text("search", params.SEARCH_LENGTH_MAX))
+    return _page(job, "files", "-bytes", FILE_SORTS, params.text("search", params.SEARCH_LENGTH_MAX))
 
 
 @blueprint.get("/jobs/<job_id>/processes")
-def job_processes(job_id: str):
+def job_processes(job: Job):
     """Processes by traffic."""
     params.only("sort", "limit", "cursor")
-    return _page(job_id, "processes", "-bytes", PROCESS_SORTS)
+    return _page(job, "processes", "-bytes", PROCESS_SORTS)
 
 
 @blueprint.get("/jobs/<job_id>/nodes")
-def job_nodes(job_id: str):
+def job_nodes(job: Job):
     """Nodes by traffic."""
     params.only("sort", "limit", "cursor")
-    return _page(job_id, "nodes", "-bytes", NODE_SORTS)
+    return _page(job, "nodes", "-bytes", NODE_SORTS)
 
 
-def _page(job_id: str, name: str, default_sort: str, sorts: tuple[str, ...], search: str = ""):
+def _page(job: Job, name: str, default_sort: str, sorts: tuple[str, ...], search: str = ""):
     sort, limit, start = params.sort(default_sort, sorts), params.integer("limit", 100, 1, ROWS_MAX), params.offset()
-    table = analyses().get(find_job(job_id)).table(name)
+    analysis = analyses().get(job)
+    # What whole nodes did while a job used them is its user's to know; which files others used there is not.
+    is_unnamed = name == "files" and analysis.runs.granularity == "node" and not g.viewer.is_admin
+    table = analysis.table("unnamed_files" if is_unnamed else name)
     order = table.order(sort, search)
     return jsonify(
         {

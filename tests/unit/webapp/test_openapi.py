@@ -6,6 +6,7 @@ import re
 import pytest
 from jsonschema import Draft202012Validator
 
+from jobdb.passwords import hash_password
 from jobdb.repository import SORTS
 from jobdb.tables import FILE_SORTS, NODE_SORTS, PROCESS_SORTS
 from pipeline.store import Letters
@@ -15,11 +16,13 @@ from tests.unit.webapp.fakes import S, Site, event
 from webapp.api.system import description
 
 PATHS = description()["paths"]
+GETS = [path for path in PATHS if "get" in PATHS[path]]
 
 
 @pytest.fixture
 def site(tmp_path):
     made = Site(tmp_path)
+    made.jobdb.accounts.add("ada", hash_password("correct horse battery"), "user", 1000)
     made.finished_job()
     made.jobdb.apply_event(event(job="running"))
     made.jobdb.apply_event(event(job="empty"))
@@ -56,18 +59,42 @@ def parameters(path):
 
 
 def test_routes_are_the_ones_described(site):
-    rules = {re.sub(r"<(\w+)>", r"{\1}", rule.rule) for rule in site.app.url_map.iter_rules() if rule.endpoint not in ("pages.page",)}
-    assert rules == set(PATHS)
+    served = {}
+    for rule in site.app.url_map.iter_rules():
+        if rule.endpoint != "pages.page":
+            path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule)
+            served.setdefault(path, set()).update(method.lower() for method in rule.methods - {"HEAD", "OPTIONS"})
+    assert served == {path: set(described) - {"parameters"} for path, described in PATHS.items()}
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", GETS)
 def test_real_answers_are_valid(site, path):
+    headers = {}
+    if path == "/api/v1/tokens":
+        headers = {"Authorization": f"Bearer {site.jobdb.accounts.add_token('ada', 'laptop', 1)[0]}"}
     for job in ("7", "running", "empty", "unseen", "of-nodes") if "{job_id}" in path else ("",):
-        validate(response_schema(path, 200), site.get(path.replace("{job_id}", job)))
+        validate(response_schema(path, 200), site.get(path.replace("{job_id}", job), headers=headers))
     validate(response_schema(path, 400), site.get(path.replace("{job_id}", "7") + "?nope=1", status=400) if path != "/healthz" else site.get("/api/x", status=404))
 
 
-@pytest.mark.parametrize("path", PATHS)
+def test_what_changes_something_answers_as_described(site):
+    def call(method, path, status, key=None, **options):
+        response = site.client.open(path, method=method.upper(), headers={"X-Bellrock": "1"}, **options)
+        assert response.status_code == status, response.text
+        described = PATHS[key or path][method]["responses"][str(status)]
+        if status != 204:
+            validate(described["content"]["application/json"]["schema"], response.get_json())
+        return response
+
+    body = {"name": "ada", "password": "correct horse battery"}
+    validate(PATHS["/api/v1/session"]["post"]["requestBody"]["content"]["application/json"]["schema"], body)
+    call("post", "/api/v1/session", 200, json=body)
+    made = call("post", "/api/v1/tokens", 201, json={"label": "laptop"}).get_json()
+    call("delete", f"/api/v1/tokens/{made['id']}", 204, "/api/v1/tokens/{token_id}")
+    call("delete", "/api/v1/session", 204)
+
+
+@pytest.mark.parametrize("path", GETS)
 def test_examples_are_valid(path):
     for status, response in PATHS[path]["get"]["responses"].items():
         if status != "default" and "example" in response["content"]["application/json"]:
@@ -98,7 +125,7 @@ def test_a_wrong_answer_is_not_valid(site):
     assert not Draft202012Validator({**response_schema("/api/v1/jobs/{job_id}/files", 200), "components": description()["components"]}).is_valid(files)
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", GETS)
 def test_described_parameters_are_taken(site, path):
     values = {"job_id": "7", "search": "x", "state": "running", "cursor": "", "node": "n1", "process": "n1:1.1", "from_ns": "1", "to_ns": "2000000000000000000"}
     for given in parameters(path):
