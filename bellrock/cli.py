@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bellrock import __version__, console, entry, output
-from bellrock.errors import EXIT_CODES, EXIT_FAILED, ApiError, BellrockError
+from bellrock.cli_accounts import account, token
+from bellrock.errors import ApiError, BellrockError, EXIT_CODES, EXIT_FAILED
 from bellrock.jobdb_command import jobdb, sql
 from bellrock.stack.command import stack
 
@@ -37,6 +38,7 @@ Examples:
   bellrock ingest --port 5044                a log server of a site: records in, into a store
   bellrock audit                             is anything missing?
   bellrock sql "SELECT * FROM job_summary"   ask the job database
+  bellrock account add NAME --admin          who may sign in
   bellrock demo                              real programs, watched live in the browser
   bellrock simulate --state DIR              records of jobs that never ran, for trials and benchmarks
   bellrock stack up                          a miniature site's servers on this machine
@@ -46,6 +48,10 @@ Examples:
 @click.version_option(__version__, prog_name="bellrock", message="%(prog)s %(version)s")
 def cli() -> None:
     pass
+
+
+cli.add_command(account)
+cli.add_command(token)
 
 
 @cli.command(

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bellrock import __version__, paths, ports
 from bellrock.agent import AgentChild, agent_toml
@@ -18,6 +18,9 @@ from bellrock.config import Config
 from bellrock.errors import BellrockError, UsageError
 from bellrock.state import StateLock, Where, where
 from bellrock.stores import open_store
+
+if TYPE_CHECKING:
+    from jobdb.repository import JobDB
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +80,6 @@ class Server:
             self._agent.start()
 
         # Imported here: they take most of a second, which neither the agent nor `bellrock --help` waits for.
-        from jobdb.repository import JobDB
         from pipeline.ingest import Ingest
         from pipeline.listen import BindError
         from pipeline.sink import StoreSink
@@ -88,7 +90,7 @@ class Server:
 
         store = open_store(config, self.state)
         self._closing.insert(0, ("the store", store.close))
-        jobdb = JobDB(config.jobdb.access(self.state))
+        jobdb = open_jobdb(config, self.state)
         self._closing.insert(0, ("the job database", jobdb.close))
         tls = None
         if config.ingest.tls and not self.ingest_port and self.kind == "server":
@@ -173,6 +175,13 @@ class Server:
         if self._socket is not None:
             (self.state / SOCKET).unlink(missing_ok=True)
         self._lock.release()
+
+
+def open_jobdb(config: Config, state: Path) -> "JobDB":
+    """The job database that the settings mean, brought to the newest migration: the server's, and that of `bellrock account`. Raises JobDBError."""
+    from jobdb.repository import JobDB
+
+    return JobDB(config.jobdb.access(state))
 
 
 def _address(host: str) -> str:
