@@ -39,7 +39,7 @@ def ask(
     found = find(state)
     if found is None:
         raise Unavailable(f"no server runs on {state}, and only a running one knows what has come", "start it with `bellrock server`, then ask again")
-    client = Client(found.url, TIMEOUT_S)
+    client = Client(found.url, TIMEOUT_S, found.key)
     query = {"node": node, "since_ns": since_ns, "silent_s": silent_s, "limit": limit, "raw": 1 if raw else None}
     if not deep:
         return client.get("/api/v1/audit", **query, fresh=1)

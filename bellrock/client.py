@@ -9,22 +9,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bellrock.errors import ApiError, Unavailable
+from bellrock.errors import ApiError, Unavailable, UsageError
+from pipeline.listen import is_loopback
 
 # A server sends no more than a page at a time; a bound all the same, since what answers may not be ours.
 ANSWER_BYTES_MAX = 64 << 20
 # A proxy of the environment has no business between this machine and itself.
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Follows none: the token is for this server alone."""
+
+
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Redirects)
 
 
 class Client:
-    """Calls to one server at `url` (http://127.0.0.1:8425). Times out after `timeout_s`.
+    """Calls to one server at `url` (http://127.0.0.1:8425), with a token where there is one. Times out after `timeout_s`.
 
-    Raises Unavailable where nothing answers, ApiError where the server answers with an error."""
+    Raises Unavailable where nothing answers, ApiError where the server answers with an error, UsageError for a token that would go out unencrypted."""
 
-    def __init__(self, url: str, timeout_s: float = 15.0) -> None:
+    def __init__(self, url: str, timeout_s: float = 15.0, token: str = "") -> None:
         self.url = url.rstrip("/")
         self.timeout_s = timeout_s
+        parts = urllib.parse.urlsplit(self.url)
+        if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+            raise UsageError(f"{self.url}: what goes to another machine must be encrypted", "begin the address with https://")
+        self._headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
 
     def get(self, path: str, **query: Any) -> Any:
         """GET `path` and decode its JSON. Query values that are None are left out."""
@@ -51,7 +61,7 @@ class Client:
 
     @contextmanager
     def _opened(self, address: str) -> Iterator[http.client.HTTPResponse]:
-        request = urllib.request.Request(address, headers={"Accept": "application/json"})
+        request = urllib.request.Request(address, headers=self._headers)
         try:
             with _opener.open(request, timeout=self.timeout_s) as answer:
                 yield answer

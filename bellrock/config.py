@@ -18,11 +18,14 @@ SAMPLE = Path(__file__).with_name("server.sample.toml")
 
 @dataclass(frozen=True)
 class Http:
-    """Pages and API."""
+    """Pages and API. `socket`: where a proxy of this machine, which speaks TLS to the outside, brings requests; "": there is none."""
 
     host: str = "127.0.0.1"
     port: int = 8425
     threads: int = 12
+    socket: str = ""
+    socket_group: str = ""
+    names: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -216,7 +219,8 @@ def parse(table: dict[str, Any], where: str, overrides: dict[str, Any] | None = 
     _check_path("queue.password_file", parsed.queue.password_file, where)
     if not _GROUP.fullmatch(parsed.group.name):
         raise UsageError(f"{source('group.name')}: group.name = {parsed.group.name!r} cannot be part of an index's name", "take up to 32 of a-z, 0-9 and _")
-    _check_host("http.host", parsed.http.host, source("http.host"), "and Bellrock has no accounts yet")
+    _check_host("http.host", parsed.http.host, source("http.host"), "and the port speaks no TLS")
+    _check_proxy(parsed.http, where)
     if not parsed.ingest.tls:
         _check_host("ingest.host", parsed.ingest.host, where, "and there is no TLS: ingest.tls_cert is not set")
     return parsed
@@ -280,13 +284,26 @@ def _check_logs(logs: list[Any], where: str) -> None:
             raise UsageError(f"{where}: agent.lwfs_client_logs has {log!r}, which is no absolute path", 'write it as ["/var/log/lwfs/client.log"]')
 
 
+def _check_proxy(http: Http, where: str) -> None:
+    for name in http.names:
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", name, re.ASCII):
+            raise UsageError(f"{where}: http.names has {name!r}, which is no host name", 'write it as ["bellrock.example.org"], without a port')
+    if http.socket and not Path(http.socket).is_absolute():
+        raise UsageError(f"{where}: http.socket = {http.socket!r} is not an absolute path", "begin it with /")
+    if http.socket and not http.names:
+        raise UsageError(f"{where}: http.names is missing", 'http.socket wants the host names of the proxy, such as ["bellrock.example.org"]; see docs/rights.md')
+    if not http.socket and (http.names or http.socket_group):
+        raise UsageError(f"{where}: http.names and http.socket_group need http.socket", "they are for requests that a proxy brings; see docs/rights.md")
+
+
 def _check_host(name: str, host: str, where: str, why: str) -> None:
     if ":" in host and is_loopback(host):
         raise UsageError(f"{where}: {name} = {host!r} is IPv6, of which no loopback address is taken", "keep 127.0.0.1")
     if not is_loopback(host):
         raise UsageError(
             f"{where}: {name} = {host!r} is not a loopback address, {why}",
-            "keep 127.0.0.1; to see the pages from another machine use `ssh -L 8425:127.0.0.1:8425 HOST`; for agents elsewhere see docs/tls.md",
+            "keep 127.0.0.1; to see the pages from another machine use `ssh -L 8425:127.0.0.1:8425 HOST`, or a proxy with TLS (docs/rights.md); "
+            "for agents elsewhere see docs/tls.md",
         )
 
 

@@ -35,7 +35,7 @@ def embedded_config(state: Path) -> Config:
     config = load(None, state)
     return dataclasses.replace(
         config,
-        http=dataclasses.replace(config.http, host="127.0.0.1", port=0),
+        http=dataclasses.replace(config.http, host="127.0.0.1", port=0, socket="", socket_group="", names=[]),
         ingest=dataclasses.replace(config.ingest, host="127.0.0.1", port=0),
         explicit=config.explicit | {"http.port", "ingest.port"},
     )
@@ -74,7 +74,7 @@ def obtain(
             _insist(wanted)
             found = find(state)
             if found is not None:
-                return Lease(Client(found.url), None)
+                return Lease(Client(found.url, token=found.key), None)
             server = Server(config or embedded_config(state), state, kind)
             starting(server)
             _insist(wanted)

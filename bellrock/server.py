@@ -4,9 +4,12 @@ This is the only file that wires. The state directory holds records.duckdb, jobs
 the agent delivers), lock (held while a server owns the state) and server.json (where the server is, for every other command).
 """
 
+import grp
 import json
 import logging
 import os
+import secrets
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -107,6 +110,9 @@ class Server:
         # `make build` leaves the pages there; without them the API's own default holds.
         built = paths.build_dir() / "frontend"
         settings = {"THREADS": config.http.threads} | ({"FRONTEND_DIR": built} if built.is_dir() else {})
+        # With a proxy nobody is trusted for being this user or root: the proxy may be led to the port by mistake, and may run as either.
+        key = secrets.token_urlsafe(32) if config.http.socket else ""
+        settings |= {"TRUSTS_OWNER": not key, "KEY": key, "PROXY_HOSTS": config.http.names}
         app = create_app(settings, store=store, jobdb=jobdb, status=self.status)
         self._settler = Settler(jobdb, app.extensions["bellrock"].analyses)
         self._settler.start()
@@ -117,11 +123,12 @@ class Server:
             http_port = ports.claim("http.port", http_host, config.http.port)
         else:
             http_port = ports.free_port(http_host)
-        pages = HttpServer(app, http_host, http_port, config.http.threads)
+        proxy = self._listen_for_proxy() if config.http.socket else None
+        pages = HttpServer(app, http_host, http_port, config.http.threads, proxy)
         pages.start()
         self._closing.insert(0, ("pages", pages.stop))
         self.url = f"http://{http_host}:{http_port}"
-        told = Where(self.url, os.getpid(), self.kind, self.started_ns, self._lock.host, self._lock.instance)
+        told = Where(self.url, os.getpid(), self.kind, self.started_ns, self._lock.host, self._lock.instance, key)
         paths.write_atomically(self.state / "server.json", json.dumps(told.__dict__))
 
     def _listen(self) -> Any:
@@ -135,6 +142,26 @@ class Server:
                 f"{self.state / SOCKET}: no socket can be made there: {error.strerror}",
                 "set BELLROCK_STATE to a directory on a local file system",
             ) from error
+
+    def _listen_for_proxy(self) -> Any:
+        """The socket where the proxy brings requests: in a directory where no stranger can put another in its place."""
+        from pipeline.listen import listen_unix
+
+        path, group = Path(self.config.http.socket), self.config.http.socket_group
+        try:
+            folder = path.parent.stat()
+            if folder.st_uid not in (0, os.geteuid()) or folder.st_mode & stat.S_IWOTH:
+                raise UsageError(
+                    f"http.socket: {path.parent} is another user's, or anybody may write there (owner {folder.st_uid}, {stat.filemode(folder.st_mode)})",
+                    "put the socket into a directory of this user's, such as one of systemd's RuntimeDirectory=",
+                )
+            listening = listen_unix(path, grp.getgrnam(group).gr_gid if group else None)
+            self._closing.insert(0, ("the proxy's socket", lambda: path.unlink(missing_ok=True)))
+            return listening
+        except KeyError as error:
+            raise UsageError(f"http.socket_group: this machine knows no group {group!r}", "see `getent group`") from error
+        except OSError as error:
+            raise UsageError(f"http.socket: {path}: no socket can be made there: {error.strerror}", f"look with `ls -ld {path.parent}`") from error
 
     def _make_agent(self) -> AgentChild:
         configuration = self.state / "agent.toml"

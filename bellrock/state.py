@@ -23,7 +23,7 @@ LOCK_STEP_S = 0.05
 @dataclass(frozen=True)
 class Where:
     """What server.json says: where a server of this state is. `kind` is the command that runs it; `instance` is in the lock, too, as
-    long as that server holds it."""
+    long as that server holds it. `key`: what commands of this state show it where it trusts nobody for who they are; "" where it does."""
 
     url: str
     pid: int
@@ -31,6 +31,7 @@ class Where:
     started_ns: int
     host: str
     instance: str
+    key: str = ""
 
 
 def where(state: Path) -> Where | None:
@@ -39,7 +40,7 @@ def where(state: Path) -> Where | None:
     if found is None:
         return None
     try:
-        return Where(str(found["url"]), int(found["pid"]), str(found["kind"]), int(found["started_ns"]), str(found["host"]), str(found["instance"]))
+        return Where(str(found["url"]), int(found["pid"]), str(found["kind"]), int(found["started_ns"]), str(found["host"]), str(found["instance"]), str(found.get("key", "")))
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -15,9 +15,9 @@ class BindError(ValueError):
     """The address is not one that ingest may listen on."""
 
 
-def listen_unix(path: Path) -> socket.socket:
-    """A listening Unix socket at `path`, mode 0600, in place of one that a dead server left there. The caller must own the folder, and see
-    to it that no other server listens there. Clients may connect at once, and are answered once an `Ingest` has the socket.
+def listen_unix(path: Path, group: int | None = None) -> socket.socket:
+    """A listening Unix socket at `path`, mode 0600, or 0660 for a group, in place of one that a dead server left there. The caller must own the folder, and
+    see to it that no other server listens there. Clients may connect at once, and are answered once somebody serves the socket.
 
     Raises OSError where the file system takes no socket."""
     # By way of the folder's descriptor: an address holds 107 bytes, a path may be longer.
@@ -29,6 +29,9 @@ def listen_unix(path: Path) -> socket.socket:
         try:
             os.fchmod(listener.fileno(), 0o600)  # before the bind: the file is born with it
             listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+            if group is not None:
+                os.chown(path.name, -1, group, dir_fd=folder, follow_symlinks=False)
+                os.chmod(path.name, 0o660, dir_fd=folder)
             listener.listen(BACKLOG)
         except BaseException:
             listener.close()

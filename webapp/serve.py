@@ -11,6 +11,7 @@ import waitress.server
 from waitress.adjustments import Adjustments
 
 from webapp.api import BODY_BYTES_MAX
+from webapp.api.callers import behind_proxy
 from webapp.api.sockets import owner
 
 # Connections of this server's user and root, and of everybody else. One more closes one of the same sort: of ours the one that is idle longest,
@@ -23,6 +24,17 @@ IDLE_S = 60
 LOOK_EVERY_S = 10
 HEADER_BYTES_MAX = 1 << 16
 END_S = 5.0
+# Of the proxy, which holds its clients off itself.
+PROXY_MAX = 256
+_BOUNDS = {
+    # They are the application's to judge: it refuses at the port what bears any, and believes the proxy's.
+    "clear_untrusted_proxy_headers": False,
+    "channel_timeout": IDLE_S,
+    "cleanup_interval": LOOK_EVERY_S,
+    "max_request_header_size": HEADER_BYTES_MAX,
+    "max_request_body_size": BODY_BYTES_MAX,
+    "log_socket_errors": False,
+}
 
 
 class _Channel(waitress.channel.HTTPChannel):
@@ -74,9 +86,10 @@ class _Server(waitress.server.TcpWSGIServer):
 
 
 class HttpServer:
-    """The server in a thread of its own, from `start` on. `port` must be free; 0: any, and `port` then tells which."""
+    """The server in a thread of its own, from `start` on. `port` must be free; 0: any, and `port` then tells which. proxy: a listening Unix socket,
+    from then on the server's own, where the configured proxy brings requests; the same threads answer them."""
 
-    def __init__(self, app: Any, host: str, port: int, threads: int) -> None:
+    def __init__(self, app: Any, host: str, port: int, threads: int, proxy: socket.socket | None = None) -> None:
         # What it logs beside errors follows from what clients do, and has no bound.
         logging.getLogger("waitress").setLevel(logging.ERROR)
         self._server = _Server(
@@ -85,16 +98,16 @@ class HttpServer:
             port=port,
             threads=threads,
             ident="bellrock",
-            clear_untrusted_proxy_headers=True,
             connection_limit=OURS_MAX + OTHERS_MAX + CLOSING_MAX,
-            channel_timeout=IDLE_S,
-            cleanup_interval=LOOK_EVERY_S,
-            max_request_header_size=HEADER_BYTES_MAX,
-            max_request_body_size=BODY_BYTES_MAX,
-            log_socket_errors=False,
+            **_BOUNDS,
         )
+        servers = [self._server]
+        if proxy is not None:
+            adj = Adjustments(ident="bellrock", connection_limit=PROXY_MAX, **_BOUNDS)
+            # Its connections are a loop of their own, so that neither side can take the other's places.
+            servers.append(waitress.server.UnixWSGIServer(behind_proxy(app), dispatcher=self._server.task_dispatcher, adj=adj, _sock=proxy, bind_socket=False))
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pages", daemon=True)
+        self._loops = [(server, threading.Thread(target=self._run, args=(server,), name="pages", daemon=True)) for server in servers]
 
     @property
     def port(self) -> int:
@@ -103,18 +116,20 @@ class HttpServer:
 
     def start(self) -> None:
         """Begin to answer."""
-        self._thread.start()
+        for _, thread in self._loops:
+            thread.start()
 
     def stop(self) -> None:
         """Take no more requests; those that run may take up to END_S to end."""
         self._ending.set()
-        self._server.pull_trigger()
-        self._thread.join()
+        for server, thread in self._loops:
+            server.pull_trigger()
+            thread.join()
+        self._server.task_dispatcher.shutdown(cancel_pending=True, timeout=END_S)
+        for server, _ in self._loops:
+            server.asyncore.close_all(map=server._map, ignore_all=True)
 
-    def _run(self) -> None:
+    def _run(self, server: waitress.server.BaseWSGIServer) -> None:
         # waitress's own loop ends by a signal only. poll, since select knows no descriptor over 1023.
-        server = self._server
         while not self._ending.is_set():
             server.asyncore.loop(timeout=1.0, use_poll=True, map=server._map, count=1)
-        server.task_dispatcher.shutdown(cancel_pending=True, timeout=END_S)
-        server.asyncore.close_all(map=server._map, ignore_all=True)

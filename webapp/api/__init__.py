@@ -31,13 +31,13 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
     """The WSGI application.
 
     config: FRONTEND_DIR (folder of the built pages; default webapp/frontend/dist), ALLOWED_HOSTS (names that may stand in the Host
-    header besides loopback ones; default none), PEER_UID (tells from a WSGI environment whose process asks, or None; default
+    header besides loopback ones; default none), PROXY_HOSTS (those in requests that came through `callers.behind_proxy`; default none), PEER_UID (tells from a WSGI environment whose process asks, or None; default
     `sockets.peer_uid`, which knows waitress's connections), TRUSTS_OWNER (whether this process's user and root, by the kernel's word, are
     administrators without signing in; default True), KEY (who shows it as a token is one, too, though not through a proxy; default "": none), THREADS (that answer requests, at least THREADS_MIN; default 12), or any of
     Flask's. status: tells version, started_ns and ingest for /api/v1/status.
     """
     app = Flask(__name__, static_folder=None)
-    app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="")
+    app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PROXY_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="")
     app.config.update(THREADS=12, MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
     app.config.update(config or {})
     app.json.sort_keys = False
@@ -58,7 +58,7 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
         status=status,
     )
     errors.register(app)
-    security.register(app, app.config["ALLOWED_HOSTS"])
+    security.register(app, app.config["ALLOWED_HOSTS"], app.config["PROXY_HOSTS"])
     rights.register(app, jobdb, app.config["PEER_UID"], trusts_owner=app.config["TRUSTS_OWNER"], key=app.config["KEY"])
     app.register_blueprint(jobs.blueprint, url_prefix=API)
     app.register_blueprint(traffic.blueprint, url_prefix=API)

@@ -40,9 +40,14 @@ def behind_proxy(app: Callable) -> Callable:
     return application
 
 
+def came_through_proxy(environ: Mapping[str, Any]) -> bool:
+    """Whether a request came through the proxy's socket."""
+    return environ.get(_PROXY) is True
+
+
 def caller_of(environ: Mapping[str, Any], peer_uid: Callable[[Mapping[str, Any]], int | None]) -> Caller:
     """Where a WSGI request comes from. Raises ApiError for a proxy that is not the configured one, or does not say what it must."""
-    if environ.get(_PROXY) is True:
+    if came_through_proxy(environ):
         if environ.get("HTTP_X_FORWARDED_PROTO") != "https":
             raise _bad_proxy("the proxy does not say that the client came by https")
         try:

@@ -7,6 +7,7 @@ from flask import Flask, Response, request
 
 from pipeline.listen import is_loopback
 
+from .callers import came_through_proxy
 from .errors import ApiError
 
 HEADERS = {
@@ -21,16 +22,18 @@ HEADERS = {
 }
 
 
-def register(app: Flask, allowed_hosts: Iterable[str]) -> None:
-    """Refuse requests for hosts that are neither loopback nor allowed, against DNS rebinding; set the headers on every response."""
-    allowed = {host.lower() for host in allowed_hosts}
+def register(app: Flask, allowed_hosts: Iterable[str], proxy_hosts: Iterable[str]) -> None:
+    """Refuse requests for hosts that are neither loopback nor allowed, against DNS rebinding, and of those that came through the proxy for any but
+    the proxy's; set the headers on every response."""
+    direct, proxied = ({host.lower() for host in hosts} for hosts in (allowed_hosts, proxy_hosts))
 
     @app.before_request
     def check_host() -> None:
         name = host_name(request.environ.get("HTTP_HOST") or request.environ.get("SERVER_NAME", ""))
-        if name not in allowed and not is_loopback(name):
+        is_known = name in proxied if came_through_proxy(request.environ) else name in direct or is_loopback(name)
+        if not is_known:
             message = f"this server does not answer for the host {name[:100]!r}"
-            raise ApiError(400, "bad_host", message, "ask for 127.0.0.1 or localhost; ALLOWED_HOSTS holds further names")
+            raise ApiError(400, "bad_host", message, "ask for 127.0.0.1 or localhost, or through the proxy for one of http.names")
 
     @app.after_request
     def set_headers(response: Response) -> Response:

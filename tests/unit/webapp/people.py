@@ -23,7 +23,7 @@ class People(Site):
 
     def __init__(self, tmp_path, uid=OTHER_UID, **config):
         self.uid = uid
-        super().__init__(tmp_path, **{"PEER_UID": lambda environ: self.uid, "ALLOWED_HOSTS": ("bellrock.example",), **config})
+        super().__init__(tmp_path, **{"PEER_UID": lambda environ: self.uid, "PROXY_HOSTS": ("bellrock.example", "localhost"), **config})
         hashed = cheap_hash()
         for name, role, number in (("ada", "user", 1000), ("eve", "user", 1001), ("boss", "admin", None)):
             self.jobdb.accounts.add(name, hashed, role, number)
