@@ -24,7 +24,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def ask(
-    state: Path,
+    client: Client,
     *,
     node: str | None,
     since_ns: int | None,
@@ -34,12 +34,7 @@ def ask(
     raw: bool = False,
     told: Callable[[int, int], None] = lambda rows, of: None,
 ) -> dict[str, Any]:
-    """The report of the server that runs on a state. `told` hears how many rows a deep audit has read, of how many. Raises Unavailable where
-    no server runs: only it can look into its records."""
-    found = find(state)
-    if found is None:
-        raise Unavailable(f"no server runs on {state}, and only a running one knows what has come", "start it with `bellrock server`, then ask again")
-    client = Client(found.url, TIMEOUT_S, found.key)
+    """A server's report. `told` hears how many rows a deep audit has read, of how many. Raises Unavailable where the server ends meanwhile."""
     query = {"node": node, "since_ns": since_ns, "silent_s": silent_s, "limit": limit, "raw": 1 if raw else None}
     if not deep:
         return client.get("/api/v1/audit", **query, fresh=1)
@@ -51,6 +46,14 @@ def ask(
                 raise Unavailable(line["error"]["message"], line["error"]["hint"])
             told(line["progress"]["rows"], line["progress"]["of"])
     raise Unavailable("the server ended before it had counted all rows", "see the server's messages, then ask again")
+
+
+def local_client(state: Path) -> Client:
+    """A client of the server that runs on a state. Raises Unavailable where none does: only a server can look into its records."""
+    found = find(state)
+    if found is None:
+        raise Unavailable(f"no server runs on {state}, and only a running one knows what has come", "start it with `bellrock server`, then ask again")
+    return Client(found.url, TIMEOUT_S, found.key)
 
 
 def instant_ns(given: str, now_ns: int | None = None) -> int:

@@ -12,15 +12,19 @@ import click
 
 from bellrock import __version__, console, entry, output
 from bellrock.cli_accounts import account, token
+from bellrock.cli_login import login, logout
 from bellrock.errors import ApiError, BellrockError, EXIT_CODES, EXIT_FAILED
 from bellrock.jobdb_command import jobdb, sql
 from bellrock.stack.command import stack
 
 if TYPE_CHECKING:
+    from bellrock.client import Client
     from bellrock.embedded import Lease
 
 # How long an agent that was just started may take to deliver what lies there.
 FIRST_DELIVERY_S = 3.0
+# Verbs that can ask a server elsewhere.
+REMOTE = ("jobs", "show", "audit", "login", "logout")
 STATES = ("running", "completed", "failed")
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -39,6 +43,8 @@ Examples:
   bellrock audit                             is anything missing?
   bellrock sql "SELECT * FROM job_summary"   ask the job database
   bellrock account add NAME --admin          who may sign in
+  bellrock --server URL login NAME           sign in to a server elsewhere
+  bellrock --server URL jobs                 the jobs that it shows you
   bellrock demo                              real programs, watched live in the browser
   bellrock simulate --state DIR              records of jobs that never ran, for trials and benchmarks
   bellrock stack up                          a miniature site's servers on this machine
@@ -46,11 +52,20 @@ Examples:
 {EXIT_CODES}""",
 )
 @click.version_option(__version__, prog_name="bellrock", message="%(prog)s %(version)s")
-def cli() -> None:
-    pass
+@click.option(
+    "--server", "server_url", metavar="URL", envvar="BELLROCK_SERVER", help="Ask the server at this address: for jobs, show, audit, login and logout. Default: $BELLROCK_SERVER, else this machine's."
+)
+@click.pass_context
+def cli(context: click.Context, server_url: str | None) -> None:
+    context.obj = server_url
+    given = context.get_parameter_source("server_url") is click.core.ParameterSource.COMMANDLINE
+    if given and context.invoked_subcommand not in REMOTE:
+        raise click.UsageError(f"--server is for {', '.join(REMOTE)}; {context.invoked_subcommand} works on this machine")
 
 
 cli.add_command(account)
+cli.add_command(login)
+cli.add_command(logout)
 cli.add_command(token)
 
 
@@ -320,7 +335,8 @@ def audit(node: str | None, since: str | None, silent_s: int | None, limit: int,
             wait.tell(f"counting all rows: {rows:,} of {of:,} ({rows / max(of, 1):.0%})")
 
         options = {"node": node, "since_ns": since_ns, "silent_s": silent_s, "limit": limit, "deep": deep, "raw": as_json}
-        report = auditing.ask(paths.state_dir(), **options, told=told)
+        client = _remote(auditing.TIMEOUT_S) or auditing.local_client(paths.state_dir())
+        report = auditing.ask(client, **options, told=told)
     if as_json:
         output.show_json(report)
     else:
@@ -429,9 +445,13 @@ cli.add_command(jobdb)
 
 @contextmanager
 def _server(kind: str) -> "Iterator[Lease]":
-    """The running server, or one for the time of this command, whose start is shown if it takes long."""
-    from bellrock.embedded import obtain
+    """The server that was named, else the running one, or one for the time of this command, whose start is shown if it takes long."""
+    from bellrock.embedded import Lease, obtain
 
+    client = _remote()
+    if client is not None:
+        yield Lease(client, None)
+        return
     console.log_warnings()
     with console.waiting("starting a server for this command"):
         lease = obtain(kind)
@@ -439,6 +459,14 @@ def _server(kind: str) -> "Iterator[Lease]":
         yield lease
     finally:
         lease.release()
+
+
+def _remote(timeout_s: float = 15.0) -> "Client | None":
+    """The server that --server or $BELLROCK_SERVER names, if any."""
+    from bellrock import remote
+
+    url = click.get_current_context().find_root().obj
+    return remote.client(url, timeout_s) if url else None
 
 
 def _find(lease: "Lease", job: str) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def list_accounts(config_file: Path | None, as_json: bool) -> None:
     if as_json:
         output.show_json([_account_json(one) for one in found])
     elif found:
-        rows = [[one.name, one.role, "" if one.uid is None else str(one.uid), "disabled" if one.disabled else "", _day(one.created_ns)] for one in found]
+        rows = [[one.name, one.role, "" if one.uid is None else str(one.uid), "disabled" if one.disabled else "", day(one.created_ns)] for one in found]
         _show_table(["name", "role", "uid", "state", "made"], rows)
     else:
         console.say("there is no account; make one with `bellrock account add NAME --admin`")
@@ -186,7 +186,7 @@ def add_token(name: str, label: str, days: int, config_file: Path | None, as_jso
         output.show_json({**_token_json(made), "token": secret})
     else:
         output.show(secret)
-        console.say(f"token {made.id} of {name} holds until {_day(made.expires_ns)}; it is shown this once")
+        console.say(f"token {made.id} of {name} holds until {day(made.expires_ns)}; it is shown this once")
 
 
 @token.command("list", short_help="List tokens.", help=f"List tokens, of all or of one account.\n\n\b\nExamples:\n  bellrock token list\n  bellrock token list ada --json\n\n{EXIT_CODES}")
@@ -199,7 +199,7 @@ def list_tokens(name: str | None, config_file: Path | None, as_json: bool) -> No
     if as_json:
         output.show_json([_token_json(one) for one in found])
     elif found:
-        rows = [[str(one.id), one.name, one.label, _day(one.expires_ns), "never" if one.used_ns is None else _day(one.used_ns)] for one in found]
+        rows = [[str(one.id), one.name, one.label, day(one.expires_ns), "never" if one.used_ns is None else day(one.used_ns)] for one in found]
         _show_table(["id", "account", "label", "expires", "used"], rows)
     else:
         console.say("there is no token; make one with `bellrock token add NAME --label TEXT`")
@@ -288,7 +288,8 @@ def _token_json(one: "Token") -> dict:
     return {"id": one.id, "account": one.name, "label": one.label, "created_ns": one.created_ns, "expires_ns": one.expires_ns, "used_ns": one.used_ns}
 
 
-def _day(ns: int) -> str:
+def day(ns: int) -> str:
+    """An instant for a person, in UTC."""
     return datetime.datetime.fromtimestamp(ns // 10**9, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 

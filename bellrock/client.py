@@ -7,6 +7,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.message import Message
 from typing import Any
 
 from bellrock.errors import ApiError, Unavailable, UsageError
@@ -55,13 +56,23 @@ class Client:
                     raise ApiError(f"{address}: a line of over {ANSWER_BYTES_MAX} bytes", "ask for less with --limit")
                 yield _decoded(line, address)
 
+    def send(self, method: str, path: str, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None) -> tuple[Any, Message]:
+        """Ask for a change: the JSON of the answer, or None where it has none, and its headers."""
+        address = self._address(path, {})
+        more = {"X-Bellrock": "1", **(headers or {})} | ({} if body is None else {"Content-Type": "application/json"})
+        with self._opened(address, method, None if body is None else json.dumps(body).encode(), more) as answer:
+            text = answer.read(ANSWER_BYTES_MAX)
+            return (_decoded(text, address) if text else None), answer.headers
+
     def _address(self, path: str, query: dict[str, Any]) -> str:
         given = urllib.parse.urlencode({key: value for key, value in query.items() if value is not None})
         return f"{self.url}{path}" + (f"?{given}" if given else "")
 
     @contextmanager
-    def _opened(self, address: str) -> Iterator[http.client.HTTPResponse]:
-        request = urllib.request.Request(address, headers=self._headers)
+    def _opened(
+        self, address: str, method: str = "GET", body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> Iterator[http.client.HTTPResponse]:
+        request = urllib.request.Request(address, body, {**self._headers, **(headers or {})}, method=method)
         try:
             with _opener.open(request, timeout=self.timeout_s) as answer:
                 yield answer
@@ -69,7 +80,8 @@ class Client:
             raise _api_error(address, error) from error
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
-            raise Unavailable(f"no answer from {self.url}: {reason}", "start a server with `bellrock server`") from error
+            hint = "is the address right, and does the server run?" if self.url.startswith("https:") else "start a server with `bellrock server`"
+            raise Unavailable(f"no answer from {self.url}: {reason}", hint) from error
 
     def healthy(self) -> bool:
         """Whether the server says that it is well."""

@@ -71,4 +71,4 @@ def test_what_is_no_time_is_refused_with_what_to_write(given):
 
 def test_without_a_server_there_is_no_audit(tmp_path: Path):
     with pytest.raises(Unavailable, match="no server runs on .*start it with `bellrock server`"):
-        audit.ask(tmp_path, node=None, since_ns=None, silent_s=None, limit=None, deep=False)
+        audit.local_client(tmp_path)

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from bellrock.client import Client
-from bellrock.errors import EXIT_FAILED, EXIT_UNAVAILABLE, ApiError, Unavailable
+from bellrock.errors import EXIT_FAILED, EXIT_UNAVAILABLE, ApiError, Unavailable, UsageError
 
 Answer = tuple[int, bytes]
 
@@ -107,3 +107,33 @@ def test_jobs_come_over_pages_up_to_the_limit(api) -> None:
 def test_a_proxy_of_the_environment_is_not_asked(api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert api(lambda _: (200, b'{"ok": true}')).get("/x") == {"ok": True}
+
+
+def test_no_redirect_is_followed_with_the_token(monkeypatch) -> None:
+    """Whoever is redirected to would have the token."""
+    asked: list[tuple[str, str | None]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path, self.headers["Authorization"]))
+            self.send_response(302)
+            self.send_header("Location", f"http://localhost:{self.server.server_port}/stolen")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with pytest.raises(ApiError, match="HTTP 302"):
+        Client(f"http://127.0.0.1:{server.server_port}", 5, "secret").get("/x")
+    assert asked == [("/x", "Bearer secret")]
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("url", ["http://192.0.2.1", "http://example.org", "ftp://127.0.0.1x", "http://127.0.0.1.example.org"])
+def test_nothing_goes_unencrypted_to_another_machine(url: str) -> None:
+    with pytest.raises(UsageError, match="encrypted"):
+        Client(url, token="secret")
