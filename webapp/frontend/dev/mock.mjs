@@ -128,6 +128,7 @@ function audit() {
 
 function answer(path, query) {
   const parts = path.split("/").slice(3).map(decodeURIComponent);
+  if (parts[0] === "session") return { name: "ada", role: "admin", via: "owner", expires_ns: null, version: "0.1.0" };
   if (parts[0] === "audit") return audit();
   if (parts[0] === "status") {
     const agents = ["n001", "n002", "n003"].map((node, index) => ({

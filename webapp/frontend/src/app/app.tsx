@@ -1,11 +1,18 @@
-import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { Navigate, RouterProvider, createBrowserRouter } from "react-router";
 import { retryDelayMs, shouldRetry } from "@/shared/api/retry";
+import { SESSION_KEY, mustSignIn } from "@/shared/api/session";
 import { Loading } from "@/shared/ui/states";
 import { Layout } from "./layout";
 import { NotFound, PageError } from "./not-found";
 
-const queryClient = new QueryClient({
+const queryClient: QueryClient = new QueryClient({
+  queryCache: new QueryCache({
+    // A session that has ended shows wherever something is asked next; the frame then asks for a new one.
+    onError: (error, query) => {
+      if (mustSignIn(error) && query.queryKey[0] !== SESSION_KEY[0]) void queryClient.invalidateQueries({ queryKey: SESSION_KEY });
+    },
+  }),
   defaultOptions: {
     queries: {
       retry: shouldRetry,

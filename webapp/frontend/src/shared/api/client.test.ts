@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { ApiError, apiUrl, getJson } from "./client";
+import { ApiError, apiUrl, getJson, sendJson } from "./client";
 
 const answer = (status: number, body: string) =>
   vi.stubGlobal("fetch", vi.fn(async () => new Response(body, { status })));
@@ -44,5 +44,21 @@ describe("getJson", () => {
   it("says so when nobody answers", async () => {
     vi.stubGlobal("fetch", vi.fn(async () => { throw new TypeError("fetch failed"); }));
     await expect(getJson("/jobs")).rejects.toMatchObject({ status: 0, code: "unreachable" });
+  });
+});
+
+describe("sendJson", () => {
+  it("sends what other sites' pages cannot, and takes an empty answer", async () => {
+    const fetched = vi.fn(async () => new Response(null, { status: 204 }));
+    vi.stubGlobal("fetch", fetched);
+    expect(await sendJson("DELETE", "/session")).toBeNull();
+    expect(fetched).toHaveBeenCalledWith("/api/v1/session", expect.objectContaining({ method: "DELETE", body: undefined, headers: expect.objectContaining({ "x-bellrock": "1" }) }));
+  });
+
+  it("gives the document, or the server's error", async () => {
+    answer(200, '{"name": "ada"}');
+    expect(await sendJson("POST", "/session", { name: "ada" })).toEqual({ name: "ada" });
+    answer(401, '{"error": {"code": "bad_credentials", "message": "wrong", "hint": ""}}');
+    await expect(sendJson("POST", "/session", {})).rejects.toMatchObject({ status: 401, code: "bad_credentials", isRefusal: true });
   });
 });

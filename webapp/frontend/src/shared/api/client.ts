@@ -1,4 +1,4 @@
-// The one way to the server: every call goes through `getJson`, every failure is an ApiError.
+// The one way to the server: every call goes through `getJson` or `sendJson`, every failure is an ApiError.
 
 const API_ROOT = "/api/v1";
 
@@ -48,17 +48,27 @@ export function errorFromBody(status: number, body: unknown, url: string, retryA
 }
 
 /** GET a JSON document. Throws ApiError; an aborted call throws the abort itself. */
-export async function getJson<T>(path: string, query?: Record<string, QueryValue>, signal?: AbortSignal): Promise<T> {
-  const url = apiUrl(path, query);
+export function getJson<T>(path: string, query?: Record<string, QueryValue>, signal?: AbortSignal): Promise<T> {
+  return ask<T>(apiUrl(path, query), { signal, headers: { accept: "application/json" } });
+}
+
+/** Asks for a change; null where the answer is empty. The header is one that pages of other sites cannot send. Throws ApiError. */
+export function sendJson<T>(method: "POST" | "DELETE", path: string, body?: unknown): Promise<T> {
+  const headers = { accept: "application/json", "content-type": "application/json", "x-bellrock": "1" };
+  return ask<T>(apiUrl(path), { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+}
+
+async function ask<T>(url: string, request: RequestInit): Promise<T> {
   let response: Response;
   try {
-    response = await fetch(url, { signal, headers: { accept: "application/json" } });
+    response = await fetch(url, request);
   } catch (cause) {
-    if (signal?.aborted) throw cause;
+    if (request.signal?.aborted) throw cause;
     throw new ApiError(0, "unreachable", "The Bellrock server does not answer",
       "Check that it runs (bellrock server); this page goes on by itself once it is back.");
   }
   const text = await response.text();
+  if (response.ok && text === "") return null as T;
   let body: unknown;
   try {
     body = JSON.parse(text);

@@ -27,10 +27,11 @@ export interface ServerStatus {
 }
 
 /** The server's and the agents' state; shared, because every page warns of lost records. */
-export function useStatus(intervalMs: number) {
+export function useStatus(intervalMs: number, enabled = true) {
   return useQuery({
     queryKey: ["status"],
     queryFn: ({ signal }) => getJson<ServerStatus>("/status", {}, signal),
     refetchInterval: intervalMs,
+    enabled,
   });
 }
