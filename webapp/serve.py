@@ -26,15 +26,6 @@ HEADER_BYTES_MAX = 1 << 16
 END_S = 5.0
 # Of the proxy, which holds its clients off itself.
 PROXY_MAX = 256
-_BOUNDS = {
-    # They are the application's to judge: it refuses at the port what bears any, and believes the proxy's.
-    "clear_untrusted_proxy_headers": False,
-    "channel_timeout": IDLE_S,
-    "cleanup_interval": LOOK_EVERY_S,
-    "max_request_header_size": HEADER_BYTES_MAX,
-    "max_request_body_size": BODY_BYTES_MAX,
-    "log_socket_errors": False,
-}
 
 
 class _Channel(waitress.channel.HTTPChannel):
@@ -85,6 +76,19 @@ class _Server(waitress.server.TcpWSGIServer):
             least.will_close = True
 
 
+def _bounds() -> dict[str, Any]:
+    """What holds for connections of both sides. Headers that proxies add are the application's to judge: it refuses at the port what bears any, and
+    believes the proxy's."""
+    return {
+        "clear_untrusted_proxy_headers": False,
+        "channel_timeout": IDLE_S,
+        "cleanup_interval": LOOK_EVERY_S,
+        "max_request_header_size": HEADER_BYTES_MAX,
+        "max_request_body_size": BODY_BYTES_MAX,
+        "log_socket_errors": False,
+    }
+
+
 class HttpServer:
     """The server in a thread of its own, from `start` on. `port` must be free; 0: any, and `port` then tells which. proxy: a listening Unix socket,
     from then on the server's own, where the configured proxy brings requests; the same threads answer them."""
@@ -99,11 +103,11 @@ class HttpServer:
             threads=threads,
             ident="bellrock",
             connection_limit=OURS_MAX + OTHERS_MAX + CLOSING_MAX,
-            **_BOUNDS,
+            **_bounds(),
         )
         servers = [self._server]
         if proxy is not None:
-            adj = Adjustments(ident="bellrock", connection_limit=PROXY_MAX, **_BOUNDS)
+            adj = Adjustments(ident="bellrock", connection_limit=PROXY_MAX, **_bounds())
             # Its connections are a loop of their own, so that neither side can take the other's places.
             servers.append(waitress.server.UnixWSGIServer(behind_proxy(app), dispatcher=self._server.task_dispatcher, adj=adj, _sock=proxy, bind_socket=False))
         self._ending = threading.Event()
