@@ -1,0 +1,197 @@
+"""How many records a log server takes from its agents until they can be found, beside what Elasticsearch takes on the same cores alone.
+
+Agents are one process that sends what was packed before; their own work is theirs, on other machines. The ceiling: clients that do nothing but send the same
+documents with the same ids, serialised before. Both take turns, each round with records of its own, and a round before the first is not counted:
+Elasticsearch compiles its code while it runs.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bellrock.ports import free_port
+from bellrock.stack.elasticsearch import Elasticsearch
+from bellrock.stack.redis import Redis
+from pipeline.schema import KINDS
+from tests.bench._windows import events, save
+
+NODES = 50
+RECORDS = 400_000
+ROUNDS = 3
+CLIENTS = (1, 2, 4)
+BODY_EVENTS = 5000
+HEAP_MIB = 2048
+LIMIT_S = 600.0
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+GROUP = "bench"
+# Of the SIOX paper: metrics a second into Elasticsearch.
+SIOX_METRICS_PER_S = 750_000
+
+
+@dataclass
+class Round:
+    """Records a second, end to end and by number of clients; processor time in s of all that took part."""
+
+    records: int
+    end_to_end: float
+    ceilings: dict[int, float]
+    cpu_s: float
+    own_cpu_s: float
+
+
+def run() -> list[dict]:
+    folder = Path(tempfile.mkdtemp(prefix="bellrock-bench-"))
+    folder.chmod(0o711)
+    elastic = Elasticsearch(folder / "elasticsearch", group=GROUP, heap_mib=HEAP_MIB)
+    redis = Redis(folder / "redis", durable=True)
+    server = None
+    try:
+        elastic.start()
+        redis.start()
+        port, server = _log_server(folder, elastic, redis)
+        rounds = [_round(number, folder, elastic, redis, server, port) for number in range(ROUNDS + 1)][1:]
+        size = _bytes_per_record(elastic)
+    finally:
+        if server is not None:
+            server.terminate()
+            server.wait(LIMIT_S)
+        for part in (redis, elastic):
+            part.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    best = max(rounds, key=lambda found: found.end_to_end)
+    ceiling = max(rate for found in rounds for rate in found.ceilings.values())
+    numbers = sum(field.type not in ("string", "hex64", "histogram") for field in KINDS["run"].fields)
+    clients = [{"name": f"ceiling_{count}_clients_records_per_s", "value": max(found.ceilings[count] for found in rounds), "unit": "records/s"} for count in CLIENTS]
+    return [
+        {"name": "records_per_s", "value": best.end_to_end, "unit": "records/s", "baseline_name": "Elasticsearch alone", "baseline": ceiling},
+        *clients,
+        {"name": "cpu_s_per_million", "value": min(1e6 * found.cpu_s / found.records for found in rounds), "unit": "s of processor time, Elasticsearch's too"},
+        {"name": "own_cpu_s_per_million", "value": min(1e6 * found.own_cpu_s / found.records for found in rounds), "unit": "s of processor time, of ingest and Redis"},
+        {"name": "bytes_per_record", "value": size, "unit": "bytes on disk, sums by second too"},
+        {
+            "name": "metrics_per_s", "value": best.end_to_end * numbers, "unit": "numeric fields/s",
+            "baseline_name": "the SIOX paper's, other machines", "baseline": SIOX_METRICS_PER_S,
+        },
+    ]  # fmt: skip
+
+
+def _log_server(folder: Path, elastic: Elasticsearch, redis: Redis) -> tuple[int, subprocess.Popen]:
+    port = free_port("127.0.0.1")
+    settings = folder / "server.toml"
+    settings.write_text(
+        f'[store]\nkind = "elasticsearch"\n[elasticsearch]\nurls = ["{elastic.url}"]\n[queue]\nkind = "redis"\nurl = "{redis.url}"\n'
+        f'[group]\nname = "{GROUP}"\n[ingest]\nport = {port}\n'
+    )
+    state = folder / "state"
+    state.mkdir()
+    command = [sys.executable, "-m", "bellrock", "ingest", "--config", str(settings)]
+    with open(folder / "ingest.log", "wb") as log:
+        server = subprocess.Popen(command, env=os.environ | {"BELLROCK_STATE": str(state)}, stdout=log, stderr=log)
+    until = time.monotonic() + LIMIT_S
+    while True:
+        try:
+            http.client.HTTPConnection("127.0.0.1", port, timeout=1).connect()
+            return port, server
+        except OSError:
+            if server.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"bellrock ingest did not start:\n{(folder / 'ingest.log').read_text()}") from None
+            time.sleep(0.05)
+
+
+def _round(number: int, folder: Path, elastic: Elasticsearch, redis: Redis, server: subprocess.Popen, port: int) -> Round:
+    by_node = events(RECORDS, NODES, seed=number + 1)
+    total = sum(map(len, by_node.values()))
+    save(folder / "windows", by_node)
+    found = _count(elastic)
+    own, all_of = [server.pid, *_pids(redis)], [server.pid, *_pids(redis), *_pids(elastic)]
+    cpu_s, own_cpu_s = _cpu_s(all_of), _cpu_s(own)
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "tests.bench._windows", str(port), str(folder / "windows")], check=True, timeout=LIMIT_S)
+    while _count(elastic) < found + total:
+        if time.perf_counter() - began > LIMIT_S:
+            raise RuntimeError(f"{_count(elastic) - found} of {total} records arrived:\n{(folder / 'ingest.log').read_text()[-4000:]}")
+        time.sleep(0.02)
+    end_to_end = total / (time.perf_counter() - began)
+    cpu_s, own_cpu_s = _cpu_s(all_of) - cpu_s, _cpu_s(own) - own_cpu_s
+    bodies = _bodies([line for lines in by_node.values() for line in lines])
+    ceilings = {clients: total / _ceiling(elastic, bodies, clients) for clients in CLIENTS}
+    return Round(total, end_to_end, ceilings, cpu_s, own_cpu_s)
+
+
+def _bodies(lines: Sequence[bytes]) -> list[bytes]:
+    parts = []
+    for line in lines:
+        record = json.loads(line)
+        parts.append(b'{"index":{"_id":"%s/%s/%d"}}\n%s,"commit":1}\n' % (record["node"].encode(), record["boot"].encode(), record["seq"], line[:-1]))
+    return [b"".join(parts[begin : begin + BODY_EVENTS]) for begin in range(0, len(parts), BODY_EVENTS)]
+
+
+def _ceiling(elastic: Elasticsearch, bodies: Sequence[bytes], clients: int) -> float:
+    """Seconds until all is found, in an index like those of the store."""
+    like = next(iter(elastic.ask("bellrock-run-*").values()))
+    kept = {name: value for name, value in like["settings"]["index"].items() if name in ("codec", "refresh_interval", "number_of_shards", "number_of_replicas", "sort", "translog")}
+    elastic.ask("ceiling", "PUT", {"settings": kept, "mappings": like["mappings"]})
+    todo, lock, failed = list(reversed(bodies)), threading.Lock(), []
+
+    def work() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", elastic.port, timeout=LIMIT_S)
+        while True:
+            with lock:
+                if not todo:
+                    return
+                body = todo.pop()
+            connection.request("POST", "/ceiling/_bulk?filter_path=errors", body, {"Content-Type": "application/x-ndjson"})
+            answer = connection.getresponse().read()
+            if answer != b'{"errors":false}':
+                failed.append(answer)
+                return
+
+    threads = [threading.Thread(target=work) for _ in range(clients)]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    elastic.ask("ceiling/_refresh", "POST", timeout_s=LIMIT_S)
+    took = time.perf_counter() - began
+    elastic.ask("ceiling", "DELETE")
+    if failed:
+        raise RuntimeError(f"Elasticsearch refused documents: {failed[0][:1000]!r}")
+    return took
+
+
+def _count(elastic: Elasticsearch) -> int:
+    return elastic.ask("bellrock-run-*/_count", timeout_s=LIMIT_S)["count"]
+
+
+def _bytes_per_record(elastic: Elasticsearch) -> float:
+    """Of all that was stored, its books and sums too, when segments are merged as they will be."""
+    elastic.ask("bellrock-*/_forcemerge?max_num_segments=1", "POST", timeout_s=LIMIT_S)
+    elastic.ask("bellrock-*/_flush", "POST", timeout_s=LIMIT_S)
+    return elastic.ask("bellrock-*/_stats/store")["_all"]["primaries"]["store"]["size_in_bytes"] / _count(elastic)
+
+
+def _pids(part: Elasticsearch | Redis) -> list[int]:
+    pid = part.pid
+    if pid is None:
+        raise RuntimeError(f"{part.title} does not run")
+    return [pid]
+
+
+def _cpu_s(pids: Sequence[int]) -> float:
+    total = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        total += int(fields[11]) + int(fields[12])
+    return total * TICK_S
