@@ -5,9 +5,11 @@ at most three pieces, however long it lasts: its first second, its last one, and
 with few records.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 SECOND_NS = 10**9
 # What is added up of each run, by what it did: successful reads, writes and metadata operations; and of those that failed the number.
@@ -17,6 +19,12 @@ _AT = {name: place for place, name in enumerate(SUMS)}
 METADATA_OPS = ("open", "close", "stat", "access", "unlink", "rename", "mkdir", "rmdir", "readdir", "link", "truncate", "sync")
 CLASS_OF_OP = {"read": READ, "write": WRITE, **dict.fromkeys(METADATA_OPS, METADATA)}
 _LARGEST = 2**62
+# What the process of a run is called that no process did.
+NODE_PROCESS = "node"
+# What a store gives out of seconds: `table`.
+SCHEMA = pa.schema([(name, pa.int64()) for name in ("second", "seconds", *SUMS)])
+# Columns of runs that sums by second, kept apart by all that can be asked for, are made of.
+COLUMNS = ("node", "job", "uid", "process", "layer", "op", "errno", "start", "end", "bytes", "count", "busy_ns")
 
 
 @dataclass(frozen=True)
@@ -42,9 +50,7 @@ def class_of(op: str, errno: int) -> int:
     return FAILED if errno and kind != NOTHING else kind
 
 
-def roll_up(
-    who: np.ndarray, kind: np.ndarray, start_ns: np.ndarray, end_ns: np.ndarray, nbytes: np.ndarray, count: np.ndarray, busy_ns: np.ndarray
-) -> Seconds:
+def roll_up(who: np.ndarray, kind: np.ndarray, start_ns: np.ndarray, end_ns: np.ndarray, nbytes: np.ndarray, count: np.ndarray, busy_ns: np.ndarray) -> Seconds:
     """Sums by second. All arrays int64 with one element a run: who: number ≥ 0 of what sums are kept apart for (a node and job, say); kind: as
     `class_of`; 0 ≤ start_ns ≤ end_ns; nbytes, count, busy_ns ≥ 0, cut where their sums would pass 2**62, which no real ones do."""
     counted = kind != NOTHING
@@ -92,3 +98,107 @@ def _added_up(who: np.ndarray, kind: np.ndarray, second: np.ndarray, seconds: np
             if name is not None:
                 np.add.at(sums[:, _AT[name]], row[of], amounts[of, place])
     return Seconds(who[is_new], second[is_new], seconds[is_new], sums)
+
+
+def table(second: np.ndarray, seconds: np.ndarray, sums: np.ndarray, step_s: int = 1) -> pa.Table:
+    """Rows of `SCHEMA`, ordered by second and seconds, each pair once. Single seconds are put together to steps of `step_s` that begin at its multiples;
+    rows of more than one stay. sums: array [row, place in SUMS]."""
+    single = seconds == 1
+    second = np.where(single, second // step_s * step_s, second)
+    seconds = np.where(single, step_s, seconds)
+    order = np.lexsort((seconds, second))
+    second, seconds, sums = second[order], seconds[order], sums[order]
+    is_new = np.ones(len(second), dtype=bool)
+    is_new[1:] = (second[1:] != second[:-1]) | (seconds[1:] != seconds[:-1])
+    first = np.flatnonzero(is_new)
+    added = np.add.reduceat(sums, first, axis=0) if len(first) else sums
+    return pa.table([second[first], seconds[first], *added.T], schema=SCHEMA)
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A column of texts: of each row the number of its text, -1 for none, and the texts."""
+
+    codes: np.ndarray
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True)
+class RunColumns:
+    """Runs in `COLUMNS`: texts are `Coded`, the others int64; uid -1: none."""
+
+    node: Coded
+    job: Coded
+    uid: np.ndarray
+    process: Coded
+    layer: Coded
+    op: Coded
+    errno: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    bytes: np.ndarray
+    count: np.ndarray
+    busy_ns: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.uid)
+
+
+@dataclass(frozen=True)
+class Who:
+    """Whose sums are kept apart. of_node: runs that no process did."""
+
+    node: str
+    job: str | None
+    uid: int | None
+    of_node: bool
+    layer: str
+
+
+def run_columns(runs: pa.Table) -> RunColumns:
+    """From a table that has `COLUMNS`, as the schema has them; texts may be dictionaries."""
+    return RunColumns(**{name: _coded(runs[name]) if name in ("node", "job", "process", "layer", "op") else _numbers(runs[name]) for name in COLUMNS})
+
+
+def _coded(column: pa.ChunkedArray) -> Coded:
+    if pa.types.is_null(column.type):
+        return Coded(np.full(len(column), -1), ())
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    column = column.unify_dictionaries().combine_chunks()
+    parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    if not parts:
+        return Coded(np.empty(0, dtype=np.int64), ())
+    codes = np.concatenate([part.indices.fill_null(-1).to_numpy(zero_copy_only=False) for part in parts]).astype(np.int64)
+    return Coded(codes, parts[0].dictionary.to_pylist())
+
+
+def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    if pa.types.is_null(column.type):
+        return np.full(len(column), -1)
+    column = column.cast(pa.int64())
+    return (column.fill_null(-1) if column.null_count else column).to_numpy()
+
+
+def by_who(runs: RunColumns) -> tuple[list[Who], Seconds]:
+    """Sums by second of each of whom there are runs; `Seconds.who` is the place in the list."""
+    of_node = np.array([text == NODE_PROCESS for text in runs.process.texts] or [False])[runs.process.codes]
+    uids, uid_codes = np.unique(runs.uid, return_inverse=True)
+    sizes = (len(runs.job.texts) + 1, len(uids), 2, max(len(runs.layer.texts), 1))
+    code = runs.node.codes.astype(np.int64)
+    for part, size in zip((runs.job.codes + 1, uid_codes, of_node, runs.layer.codes), sizes, strict=True):
+        code = code * size + part
+    found, who = np.unique(code, return_inverse=True)
+    classes = np.array([CLASS_OF_OP.get(op, NOTHING) for op in runs.op.texts] or [NOTHING])
+    kind = classes[runs.op.codes]
+    kind = np.where((runs.errno != 0) & (kind != NOTHING), FAILED, kind)
+    seconds = roll_up(who, kind, runs.start, runs.end, runs.bytes, runs.count, runs.busy_ns)
+    people = []
+    for number in found.tolist():
+        rest, layer = divmod(number, sizes[3])
+        rest, is_of_node = divmod(rest, 2)
+        rest, uid = divmod(rest, sizes[1])
+        node, job = divmod(rest, sizes[0])
+        job_text = runs.job.texts[job - 1] if job else None
+        people.append(Who(runs.node.texts[node], job_text, None if uids[uid] < 0 else int(uids[uid]), bool(is_of_node), runs.layer.texts[layer]))
+    return people, seconds

@@ -1,4 +1,4 @@
-"""The kinds of record, each defined once in a TOML file beside this one.
+"""The kinds of record, each defined once in a TOML file beside this one, and what is made of them where they are stored (`ROLLUP`).
 
 `KINDS` maps a kind's name to its `Kind`. From the same fields come the Arrow schema, the DuckDB table, the check and docs/records.md.
 A nullable field may be absent. Keys that the schema does not know are ignored, so that a newer agent can talk to an older server.
@@ -19,6 +19,7 @@ __all__ = [
     "DAY_SQL",
     "HISTOGRAM_BINS",
     "KINDS",
+    "ROLLUP",
     "Field",
     "Kind",
     "RecordError",
@@ -40,6 +41,8 @@ _ARROW = {
     "hex64": pa.uint64(),
     "numbers": pa.map_(pa.string(), pa.float64()),
     "histogram": pa.list_(pa.int64(), HISTOGRAM_BINS),
+    "bool": pa.bool_(),
+    "second": pa.int64(),
 }
 _DUCKDB = {
     "string": "VARCHAR",
@@ -62,7 +65,8 @@ OTHER_LAYER = "other"
 @dataclass(frozen=True)
 class Field:
     """One field of a record. `type` is the type on the wire: `hex64` is a string of 1 to 16 hex digits there and a uint64 in the store;
-    `numbers` is an object of numbers there and a map of doubles in the store; `histogram` is a list of HISTOGRAM_BINS counts in both.
+    `numbers` is an object of numbers there and a map of doubles in the store; `histogram` is a list of HISTOGRAM_BINS counts in both; `bool` and
+    `second` (an instant, s since the epoch) are Elasticsearch's alone.
     elastic: what Elasticsearch keeps of it besides the document, one of ELASTIC."""
 
     name: str
@@ -132,13 +136,14 @@ def _read(name: str) -> dict:
     return tomllib.loads(resources.files(__name__).joinpath(f"{name}.toml").read_text("utf-8"))
 
 
-def _load_kind(name: str) -> Kind:
+def _load_kind(name: str, envelope: tuple[Field, ...]) -> Kind:
     text = _read(name)
-    return Kind(text["kind"], text["doc"], ENVELOPE + _load_fields(text), tuple(text["times"]), text.get("table"), tuple(text.get("searched", ())))
+    return Kind(text["kind"], text["doc"], envelope + _load_fields(text), tuple(text["times"]), text.get("table"), tuple(text.get("searched", ())))
 
 
 ENVELOPE = _load_fields(_read("envelope"))
-KINDS: dict[str, Kind] = {name: _load_kind(name) for name in ("run", "sample", "job")}
+KINDS: dict[str, Kind] = {name: _load_kind(name, ENVELOPE) for name in ("run", "sample", "job")}
+ROLLUP = _load_kind("rollup", ())
 
 _identity_row = make_row(ENVELOPE)
 
@@ -188,7 +193,7 @@ def markdown() -> str:
         "Type is the type in JSON on the wire. `hex64` is a string of 1 to 16 hex digits; the store holds it as an unsigned 64-bit number.",
         f"`numbers` is an object of numbers of at most 2^53 either way, `histogram` a list of {HISTOGRAM_BINS} counts. A field with `null` may be absent. Unknown keys are ignored.",
     ]
-    for kind in KINDS.values():
+    for kind in (*KINDS.values(), ROLLUP):
         where = f"Table `{kind.table}`." if kind.table else "No table."
         searched = f" Of `values`, Elasticsearch indexes {', '.join(f'`{name}`' for name in kind.searched)}." if kind.searched else ""
         lines += ["", f"## {kind.name}", "", f"{kind.doc} {where}{searched}", ""]

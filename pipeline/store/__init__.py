@@ -14,6 +14,8 @@ Place = str
 BEGIN: Place = ""
 # The first word of the reason why a record is refused whose number another record had.
 CONFLICT = "id"
+# Steps of time that `seconds` gives out at once.
+SECONDS_STEPS_MAX = 50_000
 
 
 class StoreError(Exception):
@@ -121,9 +123,7 @@ class Store(Protocol):
         node, name of the value, sum, and the value appended last; and the place to go on from. BEGIN: all."""
         ...
 
-    def sample_sums(
-        self, component: str, names: Sequence[str], nodes: Sequence[str], from_ns: int, to_ns: int
-    ) -> dict[tuple[str, int], dict[str, float]]:
+    def sample_sums(self, component: str, names: Sequence[str], nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[tuple[str, int], dict[str, float]]:
         """By (node, boot), the sum of each of the values called `names` over the samples whose interval touches [from_ns, to_ns]. Boots and
         values without any are left out."""
         ...
@@ -162,6 +162,27 @@ class Store(Protocol):
 
     def nodes(self, job: str, uid: int) -> list[str]:
         """The nodes from which runs of processes of user `uid` claim `job`, by name."""
+        ...
+
+    def seconds(
+        self,
+        job: str | None,
+        uid: int | None,
+        nodes: Sequence[str] | None,
+        from_s: int,
+        to_s: int,
+        step_s: int = 1,
+        *,
+        of_nodes: bool = False,
+        since_s: int | None = None,
+    ) -> pa.Table:
+        """What was done over time, summed over the runs that claim `job` (None: all runs, with a job or without), are user `uid`'s or nobody's (None:
+        anybody's), and come from `nodes` (None: all): those of processes, or (`of_nodes`) those that no process did.
+
+        Rows as `pipeline.rollup.SCHEMA`: amounts in [second, second + seconds), s since the epoch, spread evenly over them, by second. Single seconds are put
+        together to steps of `step_s` that begin at its multiples; the middle of runs of over two seconds is a row of its own length, given whole. Rows that
+        touch [from_s, to_s), widened to whole steps. Such middles are sought from a week before `since_s` on (default: from_s).
+        Raises ValueError for more than SECONDS_STEPS_MAX steps, and TooManyRuns where they have to be worked out of more runs than can be held."""
         ...
 
     def version(self, job: str, window: Window | None = None) -> int:

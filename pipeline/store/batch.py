@@ -2,7 +2,7 @@
 
 import datetime
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import orjson
@@ -176,6 +176,16 @@ class Batch:
             return kind.arrow.empty_table()
         columns = zip(*rows, strict=True)
         return pa.table([pa.array(c, f.type) for c, f in zip(columns, kind.arrow, strict=True)], schema=kind.arrow)
+
+    def runs(self, names: Sequence[str], without: Collection[Who] = ()) -> pa.Table:
+        """Some columns of the new runs, but for those of `without`."""
+        kind = KINDS["run"]
+        rows = self._rows[kind.name]
+        if without:
+            rows = [row for row in rows if row[:3] not in without]
+        schema = pa.schema([kind.arrow.field(name) for name in names])
+        places = [kind.arrow.names.index(name) for name in names]
+        return pa.table([pa.array([row[place] for row in rows], field.type) for place, field in zip(places, schema, strict=True)], schema=schema)
 
     def rows_by_job(self) -> dict[str, int]:
         """Number of new runs of each claimed job."""

@@ -31,7 +31,7 @@ from pipeline.store.duckdb_books import (
     write_books,
 )
 from pipeline.store.duckdb_file import DuckDBFile
-from pipeline.store.duckdb_runs import MERGED_COLUMNS, merged_runs, quoted
+from pipeline.store.duckdb_runs import MERGED_COLUMNS, merged_runs, quoted, seconds
 from pipeline.store.duckdb_tables import TABLES, insert, roll_back
 from pipeline.store.duckdb_versions import OF_NODES, Asked, claimed, of_nodes, within
 from pipeline.store.mark import Key, Mark
@@ -208,9 +208,7 @@ class DuckDBStore:
         )
         return [row[:4] for row in rows], str(max(row[4] + 1 for row in rows)) if rows else after
 
-    def sample_sums(
-        self, component: str, names: Sequence[str], nodes: Sequence[str], from_ns: int, to_ns: int
-    ) -> dict[tuple[str, int], dict[str, float]]:
+    def sample_sums(self, component: str, names: Sequence[str], nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[tuple[str, int], dict[str, float]]:
         """See `Store.sample_sums`."""
         rows = self._fetch(
             "SELECT node, boot, name, sum(value) FROM ("
@@ -268,6 +266,22 @@ class DuckDBStore:
         """See `Store.nodes`."""
         rows = self._fetch("SELECT DISTINCT node FROM runs WHERE job = $job AND uid = $uid ORDER BY node", {"job": job, "uid": uid})
         return [node for (node,) in rows]
+
+    def seconds(
+        self,
+        job: str | None,
+        uid: int | None,
+        nodes: Sequence[str] | None,
+        from_s: int,
+        to_s: int,
+        step_s: int = 1,
+        *,
+        of_nodes: bool = False,
+        since_s: int | None = None,
+    ) -> pa.Table:
+        """See `Store.seconds`: worked out of the runs, whenever they began."""
+        with self._file.reading() as cursor:
+            return seconds(cursor, job, uid, nodes, from_s, to_s, step_s, of_nodes, RUNS_MAX)
 
     def version(self, job: str, window: Window | None = None) -> int:
         """See `Store.version`."""

@@ -1,8 +1,15 @@
 """The query that merges a large job's runs where no figure of its profile changes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from pipeline.rollup import FAILED, METADATA_OPS, METADATA, NODE_PROCESS, NOTHING, READ, SECOND_NS, WRITE, roll_up, table
 from pipeline.schema import HISTOGRAM_BINS
+from pipeline.store import SECONDS_STEPS_MAX, TooManyRuns
 
 # Runs that began and ended in one slot of the clock merge. A second has a whole number of slots, so that the highest second stays exact.
 SLOT_NS = 100_000_000
@@ -50,3 +57,47 @@ def merged_runs(columns: Iterable[str], where: str) -> str:
     keys = f'{quoted(_ALIKE)}, CASE WHEN {alone} THEN "start" ELSE "start" // {SLOT_NS} END, CASE WHEN {alone} THEN "end" ELSE -1 END'
     chosen = ", ".join(_LATENCY if name == "latency" else _added(name) if name in _ADDED else f'"{name}"' for name in columns)
     return f"SELECT {chosen} FROM runs WHERE {where} GROUP BY {keys}"
+
+
+_METADATA_OPS = ", ".join(f"'{op}'" for op in METADATA_OPS)
+# As pipeline.rollup.class_of.
+_CLASS = (
+    f"CASE WHEN op NOT IN ('read', 'write', {_METADATA_OPS}) THEN {NOTHING} WHEN errno <> 0 THEN {FAILED} "
+    f"WHEN op = 'read' THEN {READ} WHEN op = 'write' THEN {WRITE} ELSE {METADATA} END"
+)
+
+
+def seconds(
+    cursor: duckdb.DuckDBPyConnection,
+    job: str | None,
+    uid: int | None,
+    nodes: Sequence[str] | None,
+    from_s: int,
+    to_s: int,
+    step_s: int,
+    of_nodes: bool,
+    limit: int,
+) -> pa.Table:
+    """See `pipeline.store.Store.seconds`; worked out of at most `limit` runs."""
+    from_s, to_s = from_s // step_s * step_s, -(-to_s // step_s) * step_s
+    if (to_s - from_s) // step_s > SECONDS_STEPS_MAX:
+        raise ValueError(f"{(to_s - from_s) // step_s} steps are more than {SECONDS_STEPS_MAX}: ask for a shorter span or longer steps")
+    where = ['"start" < $to', '"end" >= $from', f"process {'=' if of_nodes else '<>'} '{NODE_PROCESS}'", f"({_CLASS}) <> {NOTHING}"]
+    params: dict[str, Any] = {"to": to_s * SECOND_NS, "from": from_s * SECOND_NS, "limit": limit + 1}
+    if job is not None:
+        where.append("job = $job")
+        params["job"] = job
+    if uid is not None:
+        where.append("(uid = $uid OR uid IS NULL)")
+        params["uid"] = uid
+    if nodes is not None:
+        where.append("node IN (SELECT unnest($nodes::VARCHAR[]))")
+        params["nodes"] = list(nodes)
+    query = f'SELECT ({_CLASS})::BIGINT AS "class", "start", "end", "bytes", "count", "busy_ns" FROM runs WHERE {" AND ".join(where)} LIMIT $limit'
+    runs = cursor.execute(query, params).fetchnumpy()
+    columns = [np.asarray(values) for values in runs.values()]
+    if len(columns[0]) > limit:
+        raise TooManyRuns(f"there are more than {limit} runs between {from_s} and {to_s} s; ask for a shorter span")
+    found = roll_up(np.zeros(len(columns[0]), dtype=np.int64), *columns)
+    inside = (found.second < to_s) & (found.second + found.seconds > from_s)
+    return table(found.second[inside], found.seconds[inside], found.sums[inside], step_s)

@@ -39,6 +39,7 @@ class Books:
         self._applied = 0  # the table of marks holds what came up to this one
         self._pending: dict[Key, Mark] = {}  # moved since
         self._made: set[tuple[str, str, str]] = set()  # indices that are there
+        self._void: int | None = None  # a number that no batch has, until its sums by second were looked for once more
         self.head = 0
         self.dated = names.Dated(0, [(0, period)])
         self.totals = dict.fromkeys(TOTALS, 0)
@@ -62,7 +63,8 @@ class Books:
         self.totals = dict.fromkeys(TOTALS, 0) | last.get("totals", {})
         self._create(self._number + 1, self.head, [], self.totals)
         self._number += 1
-        self._roll_back()
+        self._void = self._number
+        self._roll_back(names.of_group(self.group), {"gt": self.head})
         self._pending = {}
         for commit in commits:
             self._pending |= dict(map(_mark_of, commit["marks"]))
@@ -88,6 +90,10 @@ class Books:
     def bring_up(self) -> None:
         """Brings the table of marks up to the last commit, now and then; to fail costs nothing but that it is tried again."""
         if self._number - self._applied >= COMMITS_MAX:
+            if self._void is not None:
+                # A request of the last writer's that was given up may have been carried out since. Records of it have been overwritten, sums have not.
+                self._roll_back(names.index("rollup", "*", self.group, "*"), {"gte": self._void, "lte": self._void})
+                self._void = None
             self._write_table(range(self._applied + 1, self._number))
 
     def _make(self, index: str, body: dict[str, Any]) -> None:
@@ -158,11 +164,10 @@ class Books:
             )
         return (found["_source"] if status < 300 else {}), []
 
-    def _roll_back(self) -> None:
-        """Removes what was written after the last commit that counts: it will come again, perhaps in other batches."""
-        self._reader.refresh(names.of_group(self.group))
-        query = {"range": {"commit": {"gt": self.head}}}
-        for page in self._reader.hits(names.of_group(self.group), query, source=False):
+    def _roll_back(self, pattern: str, commits: dict[str, int]) -> None:
+        """Removes what was written under numbers that no commit has: it will come again, perhaps in other batches."""
+        self._reader.refresh(pattern)
+        for page in self._reader.hits(pattern, {"range": {"commit": commits}}, source=False):
             self._bulk.send(removals(page))
 
     def _write_table(self, done: Sequence[int]) -> None:

@@ -11,14 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
+from pipeline.rollup import COLUMNS, run_columns
 from pipeline.schema import KINDS
 from pipeline.store import BEGIN, CONFLICT, Appended, Letters, Place, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window
 from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batch, check_clock
-from pipeline.store.elastic import audit, documents, names, runs, samples
+from pipeline.store.elastic import audit, documents, names, rollups, runs, samples
 from pipeline.store.elastic.books import Books, TakenOver, read_totals
-from pipeline.store.elastic.bulk import Bulk, action
+from pipeline.store.elastic.bulk import Bulk, action, removals
 from pipeline.store.elastic.client import Client, Settings, dumps
 from pipeline.store.elastic.health import group_states
 from pipeline.store.elastic.job_events import JobEvents
@@ -48,6 +50,7 @@ class ElasticsearchStore:
         self._bulk = Bulk(self.client, settings.bulk_threads)
         self._committed: tuple[str, int] | None = None  # by this object
         self._reader = Reader(self.client, lambda: self._committed)
+        self._rollups = rollups.Rollups(self._reader, RUNS_MAX)
         self._books = None if group is None else Books(self.client, self._bulk, self._reader, names.check_group(group), settings.period)
         self._append_lock = threading.Lock()  # owner of _books, _is_open, _taken
         self._is_open = False
@@ -98,8 +101,15 @@ class ElasticsearchStore:
         dropped = batch.dropped
         places = [place for place in range(len(events)) if place not in dropped] if dropped else list(range(len(events)))
         lines, indices = documents.lines(events, raw, places, books.group, books.dated, number)
-        books.make_indices(indices)
-        refused = self._bulk.send(lines, lambda at: documents.plain(events[places[at]], number))
+        sums, more = rollups.lines(run_columns(batch.runs(COLUMNS)), books.group, books.dated, number)
+        books.make_indices(indices | more)
+        # With one request where they are few: records first, so that their places stay.
+        refused = self._bulk.send(
+            [*lines, *sums], lambda at: documents.plain(events[places[at]], number) if at < len(lines) else sums[at - len(lines)].splitlines()[1]
+        )
+        rollups.check({at: why for at, why in refused.items() if at >= len(lines)})
+        if refused:
+            self._sum_up_without(books, batch, [events[places[at]] for at in refused], number, sums)
         result, marks = batch.result, batch.marks
         letters = list(zip(sorted(batch.result.refused), batch.letters, strict=True))
         for at, reason in sorted(refused.items()):
@@ -125,6 +135,14 @@ class ElasticsearchStore:
             log.warning("store: the table of marks of group %s could not be brought up", books.group, exc_info=True)
             self._is_open = False
         return result
+
+    def _sum_up_without(self, books: Books, batch: Batch, refused: Sequence[dict], number: int, before: list[bytes]) -> None:
+        """Writes the sums of a commit once more, over those of before, without the records that are refused."""
+        without = {(event["node"], int(event["boot"], 16), event["seq"]) for event in refused}
+        sums, _ = rollups.lines(run_columns(batch.runs(COLUMNS, without)), books.group, books.dated, number)
+        # Another index may have a place's id by now: what was there before goes first.
+        self._bulk.send(removals([orjson.loads(line.splitlines()[0])["index"] for line in before]))
+        rollups.check(self._bulk.send(sums))
 
     def _write_letters(self, books: Books, letters: list[tuple[int, dict]], totals: dict[str, int], number: int, now_ns: int) -> int:
         """Writes letters, and drops some where there are too many. How many."""
@@ -161,6 +179,22 @@ class ElasticsearchStore:
         """See `Store.nodes`."""
         self._check_open()
         return runs.nodes(self._reader, job, uid)
+
+    def seconds(
+        self,
+        job: str | None,
+        uid: int | None,
+        nodes: Sequence[str] | None,
+        from_s: int,
+        to_s: int,
+        step_s: int = 1,
+        *,
+        of_nodes: bool = False,
+        since_s: int | None = None,
+    ) -> pa.Table:
+        """See `Store.seconds`: of the sums that were written along with the runs, and of runs that others wrote without (looked for every 30 s)."""
+        self._check_open()
+        return self._rollups.seconds(job, uid, nodes, from_s, to_s, step_s, of_nodes, from_s if since_s is None else since_s)
 
     def version(self, job: str, window: Window | None = None) -> int:
         """See `Store.version`."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pipeline.schema import COMPONENT_LAYERS, KINDS, OTHER_LAYER
+from pipeline.schema import COMPONENT_LAYERS, KINDS, OTHER_LAYER, ROLLUP
 from pipeline.store.elastic import names
 
 # A longer text is not indexed (in the document it is whole): Lucene takes terms of 32,766 bytes, and a character may have four.
@@ -16,7 +16,9 @@ _TYPES = {
     "uint16": "integer",
     "uint32": "long",
     "hex64": "keyword",
+    "bool": "boolean",
 }
+_SECOND = {"type": "date", "format": "epoch_second"}
 _KEYWORD, _LONG = {"type": "keyword", "ignore_above": KEYWORD_CHARACTERS_MAX}, {"type": "long"}
 # Not of the record: the number of the commit that it came with, and when Logstash saw it, which knows no commits.
 _COMMON = {"commit": _LONG, "@timestamp": {"type": "date"}}
@@ -37,6 +39,7 @@ LAYERS = {
     "job": ("job",),
     "letter": ("all",),
 }
+LAYERS["rollup"] = LAYERS["run"]
 
 
 def layer_of(kind: str, event: dict) -> str:
@@ -53,16 +56,17 @@ def mapping(kind: str) -> dict[str, Any]:
     elif kind == "books":
         properties = _BOOKS
     else:
-        fields = [field for field in KINDS[kind].fields if field.elastic != "source"]
+        of_kind = ROLLUP if kind == ROLLUP.name else KINDS[kind]
+        fields = [field for field in of_kind.fields if field.elastic != "source"]
         properties = {}
         for field in fields:
-            properties[field.name] = {"type": _TYPES[field.type]}
+            properties[field.name] = dict(_SECOND) if field.type == "second" else {"type": _TYPES[field.type]}
             if field.type == "string":
                 properties[field.name] |= {"ignore_above": KEYWORD_CHARACTERS_MAX}
             if field.elastic == "values":
                 properties[field.name] |= {"index": False}
-        if KINDS[kind].searched:
-            properties["values"] = {"dynamic": False, "properties": {name: {"type": "double"} for name in KINDS[kind].searched}}
+        if of_kind.searched:
+            properties["values"] = {"dynamic": False, "properties": {name: {"type": "double"} for name in of_kind.searched}}
         properties |= _COMMON
     return {"dynamic": False, "properties": properties}
 

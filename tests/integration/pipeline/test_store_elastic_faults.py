@@ -8,7 +8,7 @@ import pytest
 from pipeline.store import Appended, StoreError
 from pipeline.store.elastic import books as elastic_books
 from pipeline.store.elastic.store import ElasticsearchStore
-from tests.unit.pipeline.events import job_event, run_event, sample_event
+from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
 
 
 class Killed(BaseException):
@@ -55,6 +55,7 @@ def told(store: ElasticsearchStore) -> dict:
         "letters": sorted((line.boot, line.cause, line.count) for line in store.letters()),
         "runs": store.version("local-1"),
         "bytes": sum(store.runs("local-1", ["bytes"])["bytes"].to_pylist()),
+        "seconds": store.seconds("local-1", None, None, T0 // 10**9, T0 // 10**9 + 60).to_pylist(),
         "events": len(store.job_events()[0]),
         "samples": store.sample_totals("agent", ["cn1"])[0],
     }

@@ -57,9 +57,9 @@ def test_a_group_is_part_of_a_name(group):
 
 def test_a_site_of_84_groups_fits_by_months_and_not_by_days():
     monthly, daily = (budget(84, 180, period, 1000, 15) for period in ("month", "day"))
-    assert monthly.shards == 3360 and monthly.advice == "" and monthly.allowed == 15000
-    assert daily.shards > 15000 and daily.advice == 'set elasticsearch.period = "week": that makes 10080'
-    assert "max_shards_per_node to at least 1120" in budget(84, 180, "day", 1000, 3).advice
-    assert budget(84, 180, "month", 1000, 15, replicas=1).shards == 6720
+    assert monthly.shards == 4032 and monthly.advice == "" and monthly.allowed == 15000
+    assert daily.shards > 15000 and daily.advice == 'set elasticsearch.period = "week": that makes 12432'
+    assert "max_shards_per_node to at least 1344" in budget(84, 180, "day", 1000, 3).advice
+    assert budget(84, 180, "month", 1000, 15, replicas=1).shards == 8064
     with pytest.raises(ValueError, match="period 'year'"):
         budget(1, 1, "year", 1000, 1)
