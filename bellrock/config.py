@@ -125,6 +125,11 @@ class Config:
     group: Group = field(default_factory=Group)
     explicit: frozenset[str] = frozenset()
 
+    @property
+    def is_central(self) -> bool:
+        """Whether records come from log servers: this process reads those of all groups, and takes none."""
+        return self.store.kind == "elasticsearch" and not self.group.name
+
 
 SECTIONS: dict[str, type] = {
     "http": Http,
@@ -214,8 +219,8 @@ def parse(table: dict[str, Any], where: str, overrides: dict[str, Any] | None = 
     _check_logs(parsed.agent.lwfs_client_logs, where)
     _check_jobdb(parsed.jobdb, where)
     _check_elasticsearch(parsed.elasticsearch, where)
-    if parsed.store.kind == "elasticsearch" and parsed.queue.kind != "none" and not parsed.group.name:
-        raise UsageError(f"{where}: group.name is not set", "the log server of a group writes its records into Elasticsearch under the group's name")
+    if parsed.is_central:
+        _check_central(parsed, where)
     _check_path("queue.password_file", parsed.queue.password_file, where)
     if not _GROUP.fullmatch(parsed.group.name):
         raise UsageError(f"{source('group.name')}: group.name = {parsed.group.name!r} cannot be part of an index's name", "take up to 32 of a-z, 0-9 and _")
@@ -276,6 +281,16 @@ def _check_elasticsearch(given: Elasticsearch, where: str) -> None:
         raise UsageError(f"{where}: elasticsearch.user and elasticsearch.password_file go together", "set both or none")
     _check_path("elasticsearch.password_file", given.password_file, where)
     _check_path("elasticsearch.ca", given.ca, where)
+
+
+def _check_central(config: Config, where: str) -> None:
+    taking = {"ingest.port": bool(config.ingest.port), "queue.kind": config.queue.kind != "none", "agent.run": config.agent.run and "agent.run" in config.explicit}
+    for name, is_set in taking.items():
+        if is_set:
+            raise UsageError(
+                f"{where}: {name} is set, and group.name is not",
+                "records are written into Elasticsearch under the name of their group; a server without one shows those of all, and takes none",
+            )
 
 
 def _check_logs(logs: list[Any], where: str) -> None:

@@ -1,6 +1,7 @@
 """A log server of a site: receives records and stores them, by way of a queue or without one. No pages.
 
-With a store in DuckDB it keeps job events beside it, in the job database that `bellrock server` on this state would show.
+With a store in DuckDB it keeps job events beside it, in the job database that `bellrock server` on this state would show. In Elasticsearch they are
+documents, which the central server follows: a log server needs no job database.
 """
 
 import gc
@@ -155,6 +156,8 @@ class LogServer:
         except StoreError as error:
             raise Unavailable(str(error), "look at the line above; another process may have the file") from error
         self._closing.insert(0, ("the store", store.close))
+        if self._config.store.kind == "elasticsearch":
+            return StoreSink(store)
         jobdb = JobDB(f"sqlite:///{self._state / 'jobs.db'}")
         self._closing.insert(0, ("the job database", jobdb.close))
         return StoreSink(store, jobdb.apply_event)

@@ -1,4 +1,6 @@
-"""The embedded server: one process with store, job database, ingest, API and pages, and one agent beside it.
+"""The server: one process with store, job database, ingest, API and pages, and one agent beside it.
+
+The central server of a site has neither ingest nor agent: its records lie in Elasticsearch, where log servers write them, and it follows the job events there.
 
 This is the only file that wires. The state directory holds records.duckdb, jobs.db (where no other job database is set), spool/, agent.toml, agent.log, ingest.sock (where
 the agent delivers), lock (held while a server owns the state) and server.json (where the server is, for every other command).
@@ -47,6 +49,7 @@ class Server:
         self._agent: AgentChild | None = None
         self._ingest: Any = None
         self._settler: Any = None
+        self._follower: Any = None
         # Ours until the ingest has it.
         self._socket: Any = None
         # What stop() closes after the agent, in this order.
@@ -73,20 +76,17 @@ class Server:
         http_host, ingest_host = _address(config.http.host), _address(config.ingest.host)
         if config.ingest.port:
             self.ingest_port = ports.claim("ingest.port", ingest_host, config.ingest.port)
-        if config.agent.run:
+        if config.agent.run and not config.is_central:
             # First of all, so that programs under watch find their rings emptied while the slower parts come up.
             self._agent = self._make_agent()
             # Before there is a socket: an agent that ends tries to deliver for a while if something listens.
             self._agent.replace_orphan()
-        self._socket = self._listen()
+        if not config.is_central:
+            self._socket = self._listen()
         if self._agent is not None:
             self._agent.start()
 
         # Imported here: they take most of a second, which neither the agent nor `bellrock --help` waits for.
-        from pipeline.ingest import Ingest
-        from pipeline.listen import BindError
-        from pipeline.sink import StoreSink
-        from pipeline.tls import TlsError, TlsFiles
         from webapp.api import create_app
         from webapp.api.settle import Settler
         from webapp.serve import HttpServer
@@ -95,18 +95,10 @@ class Server:
         self._closing.insert(0, ("the store", store.close))
         jobdb = open_jobdb(config, self.state)
         self._closing.insert(0, ("the job database", jobdb.close))
-        tls = None
-        if config.ingest.tls and not self.ingest_port and self.kind == "server":
-            log.warning("ingest.tls_cert is set and ingest.port is not: only this machine's agent can deliver")
-        elif config.ingest.tls and self.ingest_port:
-            tls = TlsFiles(Path(config.ingest.tls_cert), Path(config.ingest.tls_key), Path(config.ingest.tls_client_ca))
-        try:
-            ingest = Ingest(StoreSink(store, jobdb.apply_event), ingest_host, self.ingest_port or None, unix=self._socket, tls=tls)
-        except (BindError, TlsError) as error:
-            raise UsageError(str(error), "the settings are those of [ingest] in server.toml") from error
-        ingest.start()
-        self._ingest = ingest
-        self._closing.insert(0, ("ingest", self._ingest.stop))
+        if config.is_central:
+            self._follow(store, jobdb)
+        else:
+            self._take_records(store, jobdb, ingest_host)
         # `make build` leaves the pages there; without them the API's own default holds.
         built = paths.build_dir() / "frontend"
         settings = {"THREADS": config.http.threads} | ({"FRONTEND_DIR": built} if built.is_dir() else {})
@@ -130,6 +122,33 @@ class Server:
         self.url = f"http://{http_host}:{http_port}"
         told = Where(self.url, os.getpid(), self.kind, self.started_ns, self._lock.host, self._lock.instance, key)
         paths.write_atomically(self.state / "server.json", json.dumps(told.__dict__))
+
+    def _follow(self, store: Any, jobdb: "JobDB") -> None:
+        """Job events come by the store."""
+        from jobdb.follow import JobFollower
+
+        self._follower = JobFollower(store, jobdb)
+        self._follower.start()
+        self._closing.insert(0, ("the thread that follows job events", self._follower.stop))
+
+    def _take_records(self, store: Any, jobdb: "JobDB", host: str) -> None:
+        from pipeline.ingest import Ingest
+        from pipeline.listen import BindError
+        from pipeline.sink import StoreSink
+        from pipeline.tls import TlsError, TlsFiles
+
+        settings, tls = self.config.ingest, None
+        if settings.tls and not self.ingest_port and self.kind == "server":
+            log.warning("ingest.tls_cert is set and ingest.port is not: only this machine's agent can deliver")
+        elif settings.tls and self.ingest_port:
+            tls = TlsFiles(Path(settings.tls_cert), Path(settings.tls_key), Path(settings.tls_client_ca))
+        try:
+            ingest = Ingest(StoreSink(store, jobdb.apply_event), host, self.ingest_port or None, unix=self._socket, tls=tls)
+        except (BindError, TlsError) as error:
+            raise UsageError(str(error), "the settings are those of [ingest] in server.toml") from error
+        ingest.start()
+        self._ingest = ingest
+        self._closing.insert(0, ("ingest", self._ingest.stop))
 
     def _listen(self) -> Any:
         """The socket where the agent delivers; in a directory of this user's alone, so nobody else can take its place."""
@@ -180,6 +199,7 @@ class Server:
             "url": self.url,
             "agent": {"pid": agent.pid, "restarts": agent.restarts} if agent else None,
             "ingest": self._ingest.status() if self._ingest else None,
+            "job_events": self._follower.status() if self._follower else None,
             "profiles": self._settler.status() if self._settler else None,
         }
 

@@ -1,19 +1,16 @@
 """Where the job database is, as [jobdb] in server.toml says it. No driver is loaded here: the configuration is read by every command."""
 
-import os
 import re
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pipeline.listen import is_loopback
+from pipeline.secret import SecretError, read_secret
 
 SCHEME = "mysql+pymysql"
 FORM = f"{SCHEME}://USER@HOST:PORT/DATABASE, or {SCHEME}://USER@/DATABASE?unix_socket=/PATH"
 PORT = 3306
-PASSWORD_BYTES_MAX = 1024
-
 
 # What accounts and databases may be called.
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
@@ -76,7 +73,9 @@ def parse(url: str, password_file: str = "", ca: str = "") -> Address:
         raise BadAddress(f"{url!r} names neither a host alone nor an absolute path of a socket alone", f"write {FORM}")
     host = parts.hostname or ""
     if host and not is_loopback(host) and not ca:
-        raise BadAddress(f"{host} is another machine, and no ca is set: anybody between could read along", "set ca to the authority of the server's certificate")
+        raise BadAddress(
+            f"{host} is another machine, and no ca is set: anybody between could read along", "set ca to the authority of the server's certificate"
+        )
     for name, path in (("password_file", password_file), ("ca", ca)):
         if path and not Path(path).is_absolute():
             raise BadAddress(f"{name} = {path!r} is not an absolute path", "begin it with /")
@@ -84,19 +83,8 @@ def parse(url: str, password_file: str = "", ca: str = "") -> Address:
 
 
 def read_password(path: str) -> str:
-    """The first line of a password file, which its owner alone may read; "" stands for no file and no password. Raises BadAddress."""
-    if not path:
-        return ""
+    """The password in a file, see `pipeline.secret.read_secret`; "" stands for no file and no password. Raises BadAddress."""
     try:
-        with open(path, "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077:
-                raise BadAddress(f"{path} may be read by others than its owner ({stat.filemode(found.st_mode)})", f"`chmod 600 {path}`")
-            password = file.read(PASSWORD_BYTES_MAX).decode().partition("\n")[0].rstrip("\r")
-    except OSError as error:
-        raise BadAddress(f"{path}: cannot be read: {error.strerror}", "`bellrock jobdb setup` makes the password files") from error
-    except UnicodeDecodeError as error:
-        raise BadAddress(f"{path}: the password is not UTF-8", "write one of ASCII letters and digits") from error
-    if not password:
-        raise BadAddress(f"{path}: the first line is empty", "write the password there")
-    return password
+        return read_secret(Path(path)) if path else ""
+    except SecretError as error:
+        raise BadAddress(error.what, error.hint) from error

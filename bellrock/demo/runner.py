@@ -4,18 +4,21 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bellrock import config, console, ids, paths, program, report
 from bellrock.client import Client
 from bellrock.demo.programs import SECONDS_AT_1, DemoProgram, programs
-from bellrock.embedded import obtain
+from bellrock.embedded import Lease, obtain
 from bellrock.errors import BellrockError
 from bellrock.run import SETTLE_S, run_program, wait_settled
 from bellrock.watch import Watch
+
+if TYPE_CHECKING:
+    from bellrock.demo.stack import StackLease
 
 
 @dataclass(frozen=True)
@@ -27,30 +30,41 @@ class Result:
     failed: str = ""
 
 
-def run_demo(*, once: bool, seconds: float, keep: Path | None, show_json: Callable[[list[dict[str, Any]]], None] | None) -> list[Result]:
-    """Run everything; without `once` stay until Ctrl-C if the server is ours. Gives a result a program that ran.
+def run_demo(*, once: bool, seconds: float, keep: Path | None, show_json: Callable[[list[dict[str, Any]]], None] | None, stack: bool = False) -> list[Result]:
+    """Run everything; without `once` stay until Ctrl-C if the server is ours. Gives a result a program that ran. stack: on a miniature site.
 
     Raises BellrockError when something is not built, or no server is to be had."""
     for needed in (paths.PRELOAD, paths.AGENT, "patterns"):
         paths.artefact(needed)
-    with program.signals_held() as mask:
-        with console.waiting("starting the server"):
-            lease = obtain("demo", None if once else config.load(None, paths.state_dir()))
-        try:
-            console.say(f"pages: {lease.client.url}")
-            results, interrupted = _run_all(lease.client, seconds, keep, mask)
-            if show_json is not None and not interrupted:
-                show_json([result.headline for result in results if result.headline is not None])
-            if not once and not interrupted:
-                _stay(lease.client, lease.own is not None)
-        finally:
-            if lease.own is not None:
-                console.say("ending: the agent delivers its last records")
-            lease.release()
+    with program.signals_held() as mask, _on_stack() if stack else _embedded(once) as lease:
+        console.say(f"pages: {lease.client.url}")
+        results, interrupted = _run_all(lease, seconds, keep, mask)
+        if show_json is not None and not interrupted:
+            show_json([result.headline for result in results if result.headline is not None])
+        if not once and not interrupted:
+            _stay(lease.client, lease.own is not None)
     return results
 
 
-def _run_all(client: Client, seconds: float, keep: Path | None, mask: set[int]) -> tuple[list[Result], bool]:
+@contextmanager
+def _embedded(once: bool) -> Iterator[Lease]:
+    with console.waiting("starting the server"):
+        lease = obtain("demo", None if once else config.load(None, paths.state_dir()))
+    try:
+        yield lease
+    finally:
+        if lease.own is not None:
+            console.say("ending: the agent delivers its last records")
+        lease.release()
+
+
+def _on_stack() -> AbstractContextManager["StackLease"]:
+    from bellrock.demo.stack import on_stack
+
+    return on_stack()
+
+
+def _run_all(lease: "Lease | StackLease", seconds: float, keep: Path | None, mask: set[int]) -> tuple[list[Result], bool]:
     results: list[Result] = []
     stamp = ids.short_id()
     with _workspace(keep) as folder:
@@ -63,8 +77,9 @@ def _run_all(client: Client, seconds: float, keep: Path | None, mask: set[int]) 
             if item.skipped:
                 console.say(f"{place} {item.about}: skipped, {item.skipped}")
                 continue
-            console.say(f"{place} {item.about}")
-            result, interrupted = _run_one(client, item, f"{item.label}-{stamp}", Watch((str(work),)), output, mask)
+            where = "" if isinstance(lease, Lease) else f", on {lease.next_node()}"
+            console.say(f"{place} {item.about}{where}")
+            result, interrupted = _run_one(lease.client, item, f"{item.label}-{stamp}", Watch((str(work),)), output, mask)
             if interrupted:
                 return results, True
             results.append(result)

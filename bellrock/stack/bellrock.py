@@ -8,7 +8,7 @@ from pathlib import Path
 from bellrock.ports import is_free
 from bellrock.stack.process import HOST, Server
 
-Settings = Mapping[str, Mapping[str, str | int | bool]]
+Settings = Mapping[str, Mapping[str, str | int | bool | list[str]]]
 
 
 class Bellrock(Server):

@@ -19,7 +19,8 @@ from bellrock.stack.elasticsearch import Elasticsearch, Security, User, introduc
 from bellrock.stack.mysql import MySql
 from bellrock.stack.process import HOST, Server, end_below
 from bellrock.stack.redis import Redis
-from bellrock.stack.tls import certificate
+from bellrock.stack.tls import Tls, certificate
+from pipeline.store.elastic.templates import LAYERS
 
 # Of the log servers; `archive` is a node that takes what is moved out of their way.
 GROUPS = ("g1", "g2")
@@ -66,15 +67,26 @@ class Site:
             found.append(Part(f"redis-{group}", f"queue of log server {group}", queue, queue.url))
         cache = Redis(self.folder / "redis-cache", password=self.password("redis-cache"), memory_mib=CACHE_MIB, durable=False)
         found.append(Part("redis-cache", "cache of the central server", cache, cache.url))
-        for node in self._nodes():
+        nodes = self._nodes()
+        for node in nodes:
             role = "older records" if node.group == ARCHIVE else f"records of log server {node.group}"
             found.append(Part(node.name, role, node, node.url))
         for group, queue in queues.items():
-            ingest = Bellrock(self.folder / f"ingest-{group}", "ingest", self._ingest_settings(group, queue), ("ingest", "port"))
+            own = [node.url for node in nodes if node.group == group]
+            ingest = Bellrock(self.folder / f"ingest-{group}", "ingest", self._ingest_settings(group, queue, own), ("ingest", "port"))
             found.append(Part(f"ingest-{group}", f"agents of group {group}", ingest, f"{HOST}:{ingest.port}", own=True))
-        server = Bellrock(self.folder / "server", "server", {"jobdb": asdict(self._jobdb(mysql)), "agent": {"run": False}}, ("http", "port"))
+        central = {"jobdb": asdict(self._jobdb(mysql))} | self._store("server", [node.url for node in nodes])
+        server = Bellrock(self.folder / "server", "server", central, ("http", "port"))
         found.append(Part("server", "people: pages and API", server, f"http://{HOST}:{server.port}", own=True))
         return found
+
+    def part(self, name: str) -> Part:
+        """The process of this name. Raises KeyError."""
+        return {part.name: part for part in self.parts()}[name]
+
+    def node_certificate(self, node: str) -> Tls:
+        """For the agent of a node."""
+        return certificate(self.folder / "secrets/ca", node, "node")
 
     def up(self, tell: Callable[[str], None] = lambda _: None) -> list[Part]:
         """Starts what does not run yet; `tell` learns what is waited for. Raises BellrockError; what was begun by then is ended again."""
@@ -160,13 +172,18 @@ class Site:
         for _ in set_up(self._jobdb(mysql), "root", self.password_file("mysql-root"), None, ()):
             pass  # each step that was done
 
-    def _ingest_settings(self, group: str, queue: Redis) -> Settings:
+    def _ingest_settings(self, group: str, queue: Redis, nodes: list[str]) -> Settings:
         tls = certificate(self.folder / "secrets/ca", "server")
         return {
             "ingest": {"tls_cert": str(tls.cert), "tls_key": str(tls.key), "tls_client_ca": str(tls.ca)},
             "queue": {"kind": "redis", "url": queue.url, "password_file": str(self.password_file(f"redis-{group}"))},
             "group": {"name": group},
+            **self._store(f"ingest_{group}", nodes),
         }
+
+    def _store(self, user: str, nodes: list[str]) -> Settings:
+        files = {"password_file": str(self.password_file(f"elasticsearch-{user.replace('_', '-')}")), "ca": str(self.ca)}
+        return {"store": {"kind": "elasticsearch"}, "elasticsearch": {"urls": nodes, "user": user, **files}}
 
     def _nodes(self) -> list[Elasticsearch]:
         tls = certificate(self.folder / "secrets/ca", "server")
@@ -215,13 +232,18 @@ def _start(parts: list[Part], tell: Callable[[str], None]) -> None:
 
 
 def roles() -> Mapping[str, Mapping[str, Any]]:
-    """Elasticsearch's roles of a site, as roles.yml has them: who writes for a group may touch that group's indices alone."""
-    found: dict[str, Mapping[str, Any]] = {
-        "server": {"cluster": ["monitor"], "indices": [{"names": ["bellrock-*"], "privileges": ["read", "view_index_metadata", "monitor"]}]}
-    }
+    """Elasticsearch's roles of a site, as roles.yml has them: who writes for a group may touch that group's indices alone, and put them under the
+    aliases, which are for all."""
+    reads = ["read", "monitor", "view_index_metadata", "maintenance"]
+    found: dict[str, Mapping[str, Any]] = {"server": {"cluster": ["monitor"], "indices": [{"names": ["bellrock-*"], "privileges": reads}]}}
+    aliases = [f"bellrock-{kind}-{layer}" for kind, layers in LAYERS.items() for layer in layers]
     for group in GROUPS:
         names = [f"bellrock-*-{group}-*", f"bellrock-*-{group}"]
-        found[f"ingest_{group}"] = {"cluster": ["monitor", "manage_index_templates"], "indices": [{"names": names, "privileges": ["all"]}]}
+        own = {"names": names, "privileges": ["create_index", "manage", "read", "index", "create_doc", "delete"]}
+        found[f"ingest_{group}"] = {
+            "cluster": ["monitor", "manage_index_templates"],
+            "indices": [own, {"names": aliases, "privileges": ["indices:admin/aliases"]}],
+        }
     return found
 
 

@@ -12,9 +12,12 @@ from urllib.parse import quote, urlsplit
 import elastic_transport
 import orjson
 
+from pipeline.secret import SecretError, read_secret
 from pipeline.store import StoreError
 
 log = logging.getLogger(__name__)
+# It tells of each request.
+logging.getLogger("elastic_transport").setLevel(logging.WARNING)
 
 # No request is larger; Elasticsearch itself refuses over 100 MB.
 REQUEST_BYTES_MAX = 8 << 20
@@ -162,9 +165,9 @@ def _auth(settings: Settings) -> dict[str, str]:
     if not settings.user:
         return {}
     try:
-        password = Path(settings.password_file).read_text().strip()
-    except OSError as error:
-        raise StoreError(f"elasticsearch.password_file: {settings.password_file!r} cannot be read: {error.strerror}") from error
+        password = read_secret(Path(settings.password_file))
+    except SecretError as error:
+        raise StoreError(f"elasticsearch.password_file: {error}") from error
     return {"authorization": elastic_transport.client_utils.basic_auth_to_header((settings.user, password))}
 
 

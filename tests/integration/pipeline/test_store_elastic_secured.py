@@ -29,6 +29,7 @@ def test_the_documented_roles_are_enough(node, server_tls, tmp_path):
     """One test: a start takes 15 s and more."""
     for user, password in (("writer", "write-it"), ("reader", "read-it"), ("wrong", "read-it2")):
         (tmp_path / user).write_text(f"{password}\n")
+        (tmp_path / user).chmod(0o600)
 
     def open_as(user, password="", ca=str(server_tls.ca), group=None):
         return ElasticsearchStore(Settings([node.url], user, str(tmp_path / (password or user)), ca), group)

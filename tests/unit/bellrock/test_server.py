@@ -3,6 +3,7 @@
 import dataclasses
 import socket
 import stat
+import time
 import tomllib
 from pathlib import Path
 
@@ -115,3 +116,28 @@ def test_a_file_system_without_sockets_is_told(state, build) -> None:
     with pytest.raises(BellrockError, match="no socket can be made") as error:
         Server(settings(), state.state_dir).start()
     assert "BELLROCK_STATE" in error.value.hint
+
+
+def test_a_central_server_takes_no_records_and_follows_the_job_events_of_its_store(state, build, free_port, tmp_path) -> None:
+    """Where Elasticsearch is away it waits, and says so."""
+    given = {"store": {"kind": "elasticsearch"}, "elasticsearch": {"urls": [f"http://127.0.0.1:{free_port()}"]}}
+    server = Server(settings(**given), state.state_dir)
+    server.start()
+    try:
+        until = time.monotonic() + 30
+        while (followed := server.status()["job_events"])["errors"] == 0:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert "cannot be reached" in followed["error"] and followed["events"] == 0
+        assert server.status()["ingest"] is None and server.status()["agent"] is None
+        assert not (state.state_dir / SOCKET).exists() and not (tmp_path / "log").exists()
+    finally:
+        server.stop()
+    assert where(state.state_dir) is None
+
+
+@pytest.mark.parametrize(("section", "values"), [("ingest", {"port": 5044}), ("queue", {"kind": "redis"}), ("agent", {"run": True})])
+def test_a_central_server_is_not_told_to_take_records(section, values) -> None:
+    with pytest.raises(UsageError, match=f"{section}.* is set, and group.name is not"):
+        settings(store={"kind": "elasticsearch"}, **{section: values})
+    settings(store={"kind": "elasticsearch"}, group={"name": "g1"}, **{section: values})
