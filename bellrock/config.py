@@ -112,6 +112,14 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Metrics:
+    """Figures for a Prometheus. `port`: of `bellrock ingest`, on loopback, 0: none. token_file: a path; who shows the token may ask the server for /metrics."""
+
+    port: int = 0
+    token_file: str = ""
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings. `explicit` holds those that were set ("http.port"), for where a default may give way and a wish may not."""
 
@@ -123,6 +131,7 @@ class Config:
     elasticsearch: Elasticsearch = field(default_factory=Elasticsearch)
     queue: Queue = field(default_factory=Queue)
     group: Group = field(default_factory=Group)
+    metrics: Metrics = field(default_factory=Metrics)
     explicit: frozenset[str] = frozenset()
 
     @property
@@ -140,10 +149,12 @@ SECTIONS: dict[str, type] = {
     "elasticsearch": Elasticsearch,
     "queue": Queue,
     "group": Group,
+    "metrics": Metrics,
 }
 _AT_LEAST = {
     "http.port": 0,
     "ingest.port": 0,
+    "metrics.port": 0,
     "http.threads": 4,
     "agent.spool_mib": 1,
     "agent.drain_s": 1,
@@ -157,6 +168,7 @@ _AT_LEAST = {
 _AT_MOST = {
     "http.port": 65535,
     "ingest.port": 65535,
+    "metrics.port": 65535,
     "http.threads": 256,
     "agent.spool_mib": 1 << 20,
     "agent.drain_s": 600,
@@ -222,6 +234,7 @@ def parse(table: dict[str, Any], where: str, overrides: dict[str, Any] | None = 
     if parsed.is_central:
         _check_central(parsed, where)
     _check_path("queue.password_file", parsed.queue.password_file, where)
+    _check_path("metrics.token_file", parsed.metrics.token_file, where)
     if not _GROUP.fullmatch(parsed.group.name):
         raise UsageError(f"{source('group.name')}: group.name = {parsed.group.name!r} cannot be part of an index's name", "take up to 32 of a-z, 0-9 and _")
     _check_host("http.host", parsed.http.host, source("http.host"), "and the port speaks no TLS")

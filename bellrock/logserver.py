@@ -143,6 +143,12 @@ class LogServer:
                 sink = QueueSink(RedisInlet(self._redis))
         if self._receives:
             self._listen(sink)
+        if self._config.metrics.port:
+            from bellrock.metrics import HOST, MetricsPort
+
+            told = MetricsPort(ports.claim("metrics.port", HOST, self._config.metrics.port), self.status)
+            told.start()
+            self._closing.insert(0, ("the metrics' port", told.stop))
 
     def _open_store(self) -> Any:
         from jobdb.repository import JobDB

@@ -35,14 +35,17 @@ SOCKET = "ingest.sock"
 class Server:
     """start() brings everything up or nothing, stop() ends it in the order in which nothing is lost. One use.
 
-    `kind` is the command that runs it, for those that find it. Everything here is owned by the thread that calls
+    `kind` is the command that runs it, for those that find it. takes_proxy: whether requests of `http.socket` are its own to answer; else `app` is for whoever
+    listens there (`bellrock.wsgi`). Everything here is owned by the thread that calls
     start and stop; the parts' own threads only read."""
 
-    def __init__(self, config: Config, state: Path, kind: str = "server") -> None:
+    def __init__(self, config: Config, state: Path, kind: str = "server", *, takes_proxy: bool = True) -> None:
         self.config = config
         self.state = state
         self.kind = kind
         self.url = ""
+        self.app: Any = None  # from start on
+        self._takes_proxy = takes_proxy
         self.ingest_port = 0  # 0: no TCP
         self.started_ns = 0
         self._lock = StateLock(state)
@@ -104,8 +107,10 @@ class Server:
         settings = {"THREADS": config.http.threads} | ({"FRONTEND_DIR": built} if built.is_dir() else {})
         # With a proxy nobody is trusted for being this user or root: the proxy may be led to the port by mistake, and may run as either.
         key = secrets.token_urlsafe(32) if config.http.socket else ""
+        if config.metrics.token_file:
+            settings["SCRAPE_TOKEN"] = _scrape_token(config)
         settings |= {"TRUSTS_OWNER": not key, "KEY": key, "PROXY_HOSTS": config.http.names}
-        app = create_app(settings, store=store, jobdb=jobdb, status=self.status)
+        app = self.app = create_app(settings, store=store, jobdb=jobdb, status=self.status)
         self._settler = Settler(jobdb, app.extensions["bellrock"].analyses)
         self._settler.start()
         self._closing.insert(0, ("the profiles' thread", self._settler.stop))
@@ -115,7 +120,10 @@ class Server:
             http_port = ports.claim("http.port", http_host, config.http.port)
         else:
             http_port = ports.free_port(http_host)
-        proxy = self._listen_for_proxy() if config.http.socket else None
+        proxy = None
+        if config.http.socket and self._takes_proxy:
+            proxy = listen_for_proxy(config)
+            self._closing.insert(0, ("the proxy's socket", lambda: Path(config.http.socket).unlink(missing_ok=True)))
         pages = HttpServer(app, http_host, http_port, config.http.threads, proxy)
         pages.start()
         self._closing.insert(0, ("pages", pages.stop))
@@ -161,26 +169,6 @@ class Server:
                 f"{self.state / SOCKET}: no socket can be made there: {error.strerror}",
                 "set BELLROCK_STATE to a directory on a local file system",
             ) from error
-
-    def _listen_for_proxy(self) -> Any:
-        """The socket where the proxy brings requests: in a directory where no stranger can put another in its place."""
-        from pipeline.listen import listen_unix
-
-        path, group = Path(self.config.http.socket), self.config.http.socket_group
-        try:
-            folder = path.parent.stat()
-            if folder.st_uid not in (0, os.geteuid()) or folder.st_mode & stat.S_IWOTH:
-                raise UsageError(
-                    f"http.socket: {path.parent} is another user's, or anybody may write there (owner {folder.st_uid}, {stat.filemode(folder.st_mode)})",
-                    "put the socket into a directory of this user's, such as one of systemd's RuntimeDirectory=",
-                )
-            listening = listen_unix(path, grp.getgrnam(group).gr_gid if group else None)
-            self._closing.insert(0, ("the proxy's socket", lambda: path.unlink(missing_ok=True)))
-            return listening
-        except KeyError as error:
-            raise UsageError(f"http.socket_group: this machine knows no group {group!r}", "see `getent group`") from error
-        except OSError as error:
-            raise UsageError(f"http.socket: {path}: no socket can be made there: {error.strerror}", f"look with `ls -ld {path.parent}`") from error
 
     def _make_agent(self) -> AgentChild:
         configuration = self.state / "agent.toml"
@@ -229,6 +217,34 @@ def open_jobdb(config: Config, state: Path) -> "JobDB":
     from jobdb.repository import JobDB
 
     return JobDB(config.jobdb.access(state))
+
+
+def listen_for_proxy(config: Config) -> Any:
+    """The socket where the proxy brings requests: in a directory where no stranger can put another in its place. Raises UsageError."""
+    from pipeline.listen import listen_unix
+
+    path, group = Path(config.http.socket), config.http.socket_group
+    try:
+        folder = path.parent.stat()
+        if folder.st_uid not in (0, os.geteuid()) or folder.st_mode & stat.S_IWOTH:
+            raise UsageError(
+                f"http.socket: {path.parent} is another user's, or anybody may write there (owner {folder.st_uid}, {stat.filemode(folder.st_mode)})",
+                "put the socket into a directory of this user's, such as one of systemd's RuntimeDirectory=",
+            )
+        return listen_unix(path, grp.getgrnam(group).gr_gid if group else None)
+    except KeyError as error:
+        raise UsageError(f"http.socket_group: this machine knows no group {group!r}", "see `getent group`") from error
+    except OSError as error:
+        raise UsageError(f"http.socket: {path}: no socket can be made there: {error.strerror}", f"look with `ls -ld {path.parent}`") from error
+
+
+def _scrape_token(config: Config) -> str:
+    from pipeline.secret import SecretError, read_secret
+
+    try:
+        return read_secret(Path(config.metrics.token_file))
+    except SecretError as error:
+        raise UsageError(f"metrics.token_file: {error}", "`openssl rand -hex 32` makes one") from error
 
 
 def _address(host: str) -> str:

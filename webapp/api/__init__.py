@@ -9,7 +9,7 @@ from flask import Flask, Response, request
 from jobdb.repository import JobDB
 from pipeline.store import Store
 
-from . import audit, errors, jobs, pages, rights, security, session, sockets, system, traffic
+from . import audit, errors, jobs, metrics, pages, rights, security, session, sockets, system, traffic
 from .agents import Agents
 from .analysis import Analyses
 from .context import Context
@@ -33,11 +33,11 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
     config: FRONTEND_DIR (folder of the built pages; default webapp/frontend/dist), ALLOWED_HOSTS (names that may stand in the Host
     header besides loopback ones; default none), PROXY_HOSTS (those in requests that came through `callers.behind_proxy`; default none), PEER_UID (tells from a WSGI environment whose process asks, or None; default
     `sockets.peer_uid`, which knows waitress's connections), TRUSTS_OWNER (whether this process's user and root, by the kernel's word, are
-    administrators without signing in; default True), KEY (who shows it as a token is one, too, though not through a proxy; default "": none), THREADS (that answer requests, at least THREADS_MIN; default 12), or any of
+    administrators without signing in; default True), KEY (who shows it as a token is one, too, though not through a proxy; default "": none), SCRAPE_TOKEN (who shows it may ask for /metrics and nothing else; default "": none), THREADS (that answer requests, at least THREADS_MIN; default 12), or any of
     Flask's. status: tells version, started_ns and ingest for /api/v1/status.
     """
     app = Flask(__name__, static_folder=None)
-    app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PROXY_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="")
+    app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PROXY_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="", SCRAPE_TOKEN="")
     app.config.update(THREADS=12, MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
     app.config.update(config or {})
     app.json.sort_keys = False
@@ -46,7 +46,7 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
     threads = app.config["THREADS"] - THREADS_FREE
     audit_threads = min(AUDIT_THREADS_MAX, threads // 2)
     analyses = Analyses(store, jobdb, computing_max=threads - audit_threads)
-    app.extensions["bellrock"] = Context(
+    context = app.extensions["bellrock"] = Context(
         jobdb=jobdb,
         accounts=jobdb.accounts,
         sign_in=SignIn(jobdb.accounts),
@@ -58,13 +58,15 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
         status=status,
     )
     errors.register(app)
+    metrics.register(app, context)
     security.register(app, app.config["ALLOWED_HOSTS"], app.config["PROXY_HOSTS"])
-    rights.register(app, jobdb, app.config["PEER_UID"], trusts_owner=app.config["TRUSTS_OWNER"], key=app.config["KEY"])
+    rights.register(app, jobdb, app.config["PEER_UID"], trusts_owner=app.config["TRUSTS_OWNER"], key=app.config["KEY"], scrape_token=app.config["SCRAPE_TOKEN"])
     app.register_blueprint(jobs.blueprint, url_prefix=API)
     app.register_blueprint(traffic.blueprint, url_prefix=API)
     app.register_blueprint(audit.blueprint, url_prefix=API)
     app.register_blueprint(session.blueprint, url_prefix=API)
     app.register_blueprint(system.blueprint)
+    app.register_blueprint(metrics.blueprint)
     app.register_blueprint(pages.blueprint)
 
     @app.after_request

@@ -22,6 +22,8 @@ from .viewer import Viewer, VisibleJobs
 OPEN = frozenset({"system.health"})
 # Answered to anyone who may sign in: the pages hold nothing but code.
 SIGN_IN = frozenset({"session.sign_in", "pages.page"})
+# Answered to whoever shows the scrape token, too: figures of the server, and no names of users or jobs.
+SCRAPE = frozenset({"metrics.metrics"})
 # Answered to every account, of a job's routes those of own jobs. All other routes are an administrator's.
 USER = frozenset(
     {
@@ -36,20 +38,24 @@ CSRF_HEADER = "X-Bellrock"
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
-def register(app: Flask, jobdb: JobDB, peer_uid: Callable[[Mapping[str, Any]], int | None], *, trusts_owner: bool, key: str) -> None:
+def register(app: Flask, jobdb: JobDB, peer_uid: Callable[[Mapping[str, Any]], int | None], *, trusts_owner: bool, key: str, scrape_token: str = "") -> None:
     """Refuse every request that nobody has a right to; of the others `g.caller` and `g.viewer` tell who asks (viewer None: nobody yet), and a
     route with a `job_id` is given the `job` itself.
 
     peer_uid: tells from a WSGI environment whose process asks, or None. trusts_owner: whether this process's user and root, as the kernel knows
-    them, are administrators without signing in. key: who shows it is one, too; "": none.
+    them, are administrators without signing in. key: who shows it is one, too; "": none. scrape_token: opens SCRAPE; "": none.
     """
     key_digest = hashlib.sha256(key.encode()).digest() if key else None
+    scrape_digest = hashlib.sha256(scrape_token.encode()).digest() if scrape_token else None
 
     @app.before_request
     def check() -> None:
         if request.endpoint in OPEN:
             return
         g.caller = caller = caller_of(request.environ, peer_uid)
+        if request.endpoint in SCRAPE and _may_scrape():
+            g.viewer = None
+            return
         g.viewer = viewer = _viewer(caller)
         if request.endpoint is not None and request.method not in _SAFE_METHODS and "Authorization" not in request.headers:
             _check_same_site()
@@ -90,6 +96,11 @@ def register(app: Flask, jobdb: JobDB, peer_uid: Callable[[Mapping[str, Any]], i
                 return Viewer(found[0].name, found[0].role, "token", found[0])
         message = "the token is unknown, has expired, or was revoked"
         raise ApiError(401, "bad_token", message, "get another with `bellrock login`", {"WWW-Authenticate": 'Bearer error="invalid_token"'})
+
+    def _may_scrape() -> bool:
+        scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+        digest = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+        return scrape_digest is not None and scheme.lower() == "bearer" and hmac.compare_digest(digest, scrape_digest)
 
     def _may_sign_in(caller: Caller) -> bool:
         return caller.peer is not None and jobdb.accounts.exist()

@@ -4,10 +4,12 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.store.duckdb import DuckDBStore
 from tests.integration.pipeline.client import deliver_all
@@ -109,6 +111,19 @@ def test_a_second_storing_half_waits(state, begin, tmp_path, redis_server):
     second = begin("--queue", "redis", "--only", "store", "--config", str(state.state_dir / "server.toml"))
     second.wait_for("waits: .* consumes this queue")
     assert second.end() == 0
+
+
+def test_figures_for_a_prometheus(state, begin, free_port):
+    """What is told at the metrics' port: the counters of the status, in a format that Prometheus's own parser reads."""
+    port = free_port()
+    (state.state_dir / "server.toml").write_text(f"[metrics]\nport = {port}\n")
+    server = begin("--port", str(free_port()))
+    server.wait_for("records at")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        text = answer.read().decode()
+    found = {sample.name: sample.value for family in text_string_to_metric_families(text) for sample in family.samples}
+    assert found["bellrock_build_info"] == 1 and found["bellrock_ingest_events_total"] == 0 and found["bellrock_ingest_failing"] == 0
+    assert server.end() == 0
 
 
 @pytest.mark.parametrize(
