@@ -1,6 +1,6 @@
 """The storing half: takes pieces of the queue, appends them to a store, and only then removes them.
 
-One thread takes and decodes, another appends: while a piece is appended, the next one is made ready, once a full one waits. Killed in between, what was
+One thread takes, another appends: while a piece is appended, the next one is made ready, once a full one waits. Killed in between, what was
 not removed comes again, and the store drops what it has.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.queue import NotOurs, Outlet, Piece, QueueError
 from pipeline.queue.items import event_of
-from pipeline.sink import Events, StoreSink
+from pipeline.sink import StoreSink
 from pipeline.store import StoreError
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Consumer:
         self._retry_first_s = retry_first_s
         self._keep_every_s = keep_every_s
         self._drain_timeout_s = drain_timeout_s
-        self._ready: queue.Queue[tuple[Piece, list[Any]] | None] = queue.Queue(1)
+        self._ready: queue.Queue[Piece | None] = queue.Queue(1)
         self._stopping = threading.Event()
         self._idle = threading.Event()  # nothing is being appended, nor ready for it
         self._idle.set()
@@ -138,16 +138,16 @@ class Consumer:
                 continue
             wait_s = POLL_FIRST_S
             self._idle.clear()
-            self._put((piece, Events(piece.items, event_of)))
+            self._put(piece)
 
-    def _put(self, ready: tuple[Piece, list[Any]] | None) -> None:
+    def _put(self, piece: Piece | None) -> None:
         """Hands over to the appending thread, and keeps the hold on the queue meanwhile. Raises QueueError."""
         while True:
             try:
-                self._ready.put(ready, timeout=self._keep_every_s)
+                self._ready.put(piece, timeout=self._keep_every_s)
                 return
             except queue.Full:
-                if ready is None or self._stopping.is_set():
+                if piece is None or self._stopping.is_set():
                     return  # the appender looks by itself
                 self._outlet.keep()
 
@@ -155,22 +155,21 @@ class Consumer:
 
     def _run_appender(self) -> None:
         while not self._stopping.is_set():
-            ready = self._ready.get()
-            if ready is None:
+            piece = self._ready.get()
+            if piece is None:
                 return
-            piece, events = ready
             # What was taken before our hold was lost comes again.
-            if self._outlet.holds(piece) and self._append(events, piece):
+            if self._outlet.holds(piece) and self._append(piece):
                 self._remove(piece)
             if self._ready.empty():
                 self._idle.set()
 
-    def _append(self, events: list[Any], piece: Piece) -> bool:
+    def _append(self, piece: Piece) -> bool:
         """Appends, trying again while the store fails. False where it is to be left: when `stop` will not wait, or the piece is not ours any more."""
         wait_s = self._retry_first_s
         while True:
             try:
-                if all(self._sink.put([events])):
+                if all(self._sink.put([piece.items], event_of)):
                     break
                 why, exc_info = "a job event was not taken", False
             except StoreError as error:
@@ -179,7 +178,7 @@ class Consumer:
                 why, exc_info = f"{error!r}; this is a fault of Bellrock, see the log", True
             self._store_error = why
             self._counts["store_errors"] += 1
-            log.error("consume: %d events wait, next try in %.1f s: %s", len(events), wait_s, why, exc_info=exc_info)
+            log.error("consume: %d events wait, next try in %.1f s: %s", len(piece.items), wait_s, why, exc_info=exc_info)
             if self._stopping.wait(wait_s) or not self._outlet.holds(piece):
                 return False
             wait_s = min(wait_s * 2, RETRY_LAST_S)
@@ -187,7 +186,7 @@ class Consumer:
             log.info("consume: the store takes records again")
             self._store_error = None
         self._counts["pieces"] += 1
-        self._counts["events"] += len(events)
+        self._counts["events"] += len(piece.items)
         self._last_commit_ns = time.time_ns()
         return True
 

@@ -2,21 +2,21 @@
 
 import logging
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, Protocol
-
-import orjson
 
 from pipeline import schema
 from pipeline.lumberjack import Window
-from pipeline.store import Store, Undecodable
+from pipeline.schema import native
+from pipeline.store import Store, decoded
 from pipeline.throttle import Throttle
 from pipeline.tls import Peer, quoted
 
 log = logging.getLogger(__name__)
 
-# Of what is no JSON, so much is kept.
-UNDECODABLE_CHARACTERS_MAX = 4096
+_ANY_NS = (1 << 63) - 1
 
 
 class ForeignNode(Exception):
@@ -25,14 +25,6 @@ class ForeignNode(Exception):
     def __init__(self, node: str) -> None:
         super().__init__(node)
         self.node = node
-
-
-class Events(list[Any]):
-    """Events of a window, and in `raw` the text that each was decoded from, which a store may take as it is."""
-
-    def __init__(self, raw: Sequence[bytes], decode: Callable[[bytes], Any]) -> None:
-        super().__init__(map(decode, raw))
-        self.raw = raw
 
 
 class Sink(Protocol):
@@ -57,7 +49,7 @@ class Sink(Protocol):
 
 
 class StoreSink:
-    """Decodes and appends to `store`, then hands well-formed job events to `on_job_event`, duplicates included: perhaps one was not taken when it
+    """Appends to `store`, then hands well-formed job events to `on_job_event`, duplicates included: perhaps one was not taken when it
     came first. Where that raises, the window is not to be acknowledged."""
 
     def __init__(self, store: Store, on_job_event: Callable[[dict], None] | None = None) -> None:
@@ -68,25 +60,28 @@ class StoreSink:
 
     def prepare(self, window: Window, client: Peer | None) -> list[Any]:
         """See `Sink.prepare`."""
-        events = Events(window.payloads, decoded)
         if client is not None:
-            for event in events:
-                check_node(event, client)
-        return events
+            for place in unusual(window.payloads, client):
+                check_node(decoded(window.payloads[place]), client)
+        return window.payloads
 
-    def put(self, windows: Sequence[list[Any]]) -> list[bool]:
-        """See `Sink.put`."""
-        raw = [text for events in windows for text in (events.raw if isinstance(events, Events) else [None] * len(events))]
-        appended = self._store.append([event for events in windows for event in events], raw)
+    def put(self, windows: Sequence[list[Any]], decode: Callable[[bytes], Any] = decoded) -> list[bool]:
+        """See `Sink.put`. decode: as `Store.take` has it."""
+        appended = self._store.take([payload for payloads in windows for payload in payloads], decode)
         if appended.dead_letters:
             self._throttle.say("dead letters", "agents", f"ingest: {appended.dead_letters} records were refused; `bellrock audit` tells why")
         if appended.missing:
             text = f"ingest: {appended.missing} records are missing: their agents jumped over their numbers; `bellrock audit` tells which"
             self._throttle.say("missing", "agents", text)
-        taken, at = [], 0
-        for events in windows:
-            taken.append(self._pass_on([event for place, event in enumerate(events, at) if place not in appended.refused]))
-            at += len(events)
+        if self._on_job_event is None:
+            return [True] * len(windows)
+        # Runs that the store did not look at one by one are no job events.
+        events = [(place, event) for place, event in sorted(appended.events.items()) if place not in appended.refused and _is_job_event(event)]
+        ends = list(accumulate(map(len, windows)))
+        taken = [True] * len(windows)
+        for place, event in events:
+            window = bisect_right(ends, place)
+            taken[window] = taken[window] and self._pass_on(event)
         return taken
 
     def status(self) -> dict[str, Any]:
@@ -97,32 +92,30 @@ class StoreSink:
         """See `Sink.flush`."""
         self._throttle.flush()
 
-    def _pass_on(self, events: list[Any]) -> bool:
-        if self._on_job_event is None:
-            return True
-        for event in events:
-            if type(event) is dict and event.get("kind") == "job" and _well_formed(event):
-                try:
-                    self._on_job_event(event)
-                except Exception:
-                    self._job_event_errors += 1
-                    text = f"ingest: job event of job {quoted(event['job'])} was not taken; it comes again"
-                    self._throttle.say("job event", quoted(event["node"]), text, logging.ERROR, exc_info=True)
-                    return False
+    def _pass_on(self, event: dict) -> bool:
+        assert self._on_job_event is not None
+        try:
+            self._on_job_event(event)
+        except Exception:
+            self._job_event_errors += 1
+            text = f"ingest: job event of job {quoted(event['job'])} was not taken; it comes again"
+            self._throttle.say("job event", quoted(event["node"]), text, logging.ERROR, exc_info=True)
+            return False
         return True
 
 
-def decoded(payload: bytes) -> Any:
-    """The event that a payload is the JSON of; Undecodable where it is none."""
-    try:
-        return orjson.loads(payload)
-    except orjson.JSONDecodeError as error:
-        return Undecodable(as_text(payload), str(error))
-
-
-def as_text(payload: bytes) -> str:
-    """The beginning of what is no JSON, as it is kept."""
-    return payload[:UNDECODABLE_CHARACTERS_MAX].decode("utf-8", "backslashreplace")
+def unusual(payloads: Sequence[bytes], client: Peer) -> list[int]:
+    """Places of the payloads that have to be decoded to know what node they name: all but good runs. Raises ForeignNode for one of these of a node
+    that `client` may not write for."""
+    places, done = [], 0
+    # Whatever their times are.
+    for first, count, node, *_ in native.runs().read(payloads, 0, _ANY_NS, _ANY_NS, 0).spans():
+        if node not in client.nodes:
+            raise ForeignNode(node)
+        places += range(done, first)
+        done = first + count
+    places += range(done, len(payloads))
+    return places
 
 
 def check_node(event: Any, client: Peer) -> None:
@@ -132,9 +125,12 @@ def check_node(event: Any, client: Peer) -> None:
         raise ForeignNode(node)
 
 
-def _well_formed(event: dict) -> bool:
+def _is_job_event(event: Any) -> bool:
+    """Whether it is a well-formed one; another became a dead letter when it came first."""
+    if type(event) is not dict or event.get("kind") != "job":
+        return False
     try:
         schema.check(event, time.time_ns())
     except schema.RecordError:
-        return False  # it became a dead letter when it came first
+        return False
     return True

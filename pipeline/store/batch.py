@@ -2,8 +2,8 @@
 
 import datetime
 import zlib
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Protocol
 
 import orjson
 import pyarrow as pa
@@ -11,8 +11,10 @@ import pyarrow as pa
 from pipeline.schema import KINDS, Kind, RecordError, describe, identity, implausible, kind_of
 from pipeline.schema.times import AHEAD_NS, EARLIEST_NS, LATE_NS, LONGEST_NS
 from pipeline.store import CONFLICT, Appended, StoreError, Undecodable
+from pipeline.store.arrow import as_table
 from pipeline.store.mark import Gap, Key, Mark, filled, find, opened
 from pipeline.store.marks import Marks
+from pipeline.store.spans import Spans
 
 # Of a dead letter's text, so much is kept.
 RAW_CHARACTERS_MAX = 4096
@@ -49,15 +51,23 @@ class _Boot:
         self.seq = known.seq
         self.gaps = known.gaps
         self.jobs = self.letters = self.duplicates = self.conflicts = self.late = 0
-        self.last_row: tuple | None = None  # of the record `seq`, where it came in this batch and is well-formed
+        # Of the record `seq`, where it came in this batch and is well-formed; a run as it came, where it has not been decoded.
+        self.last_row: tuple | bytes | None = None
         self.sample: tuple | None = None  # the agent's newest sample
+
+    def row(self) -> tuple | None:
+        """`last_row`, decoded."""
+        if type(self.last_row) is bytes:
+            self.last_row = KINDS["run"].row(orjson.loads(self.last_row))
+        return self.last_row
 
     def mark(self, now_ns: int) -> Mark:
         """What is known after the batch."""
         known, clock_offset_ns, ended = self.known, self.known.clock_offset_ns, self.known.ended
         fingerprint = known.fingerprint
         if self.seq != known.seq:
-            fingerprint = 0 if self.last_row is None else _fingerprint(self.last_row)
+            row = self.row()
+            fingerprint = 0 if row is None else _fingerprint(row)
             ended = False  # something came after the sample that said so
         if self.sample is not None:
             clock_offset_ns = self.sample[_SAMPLE_END] - now_ns
@@ -82,8 +92,9 @@ class Batch:
     """What one transaction is to write. `known` holds the marks before it, and is not changed.
 
     heard_ns: tells when anything of a node came last, 0 where nothing did.
-    After `add`: `marks` (new marks of the boots that it saw), `letters` (rows of dead_letters), `result`, `table(kind)`, and `ahead_ns` (the
-    earliest end of a record that was refused for ending ahead of the server's clock, None where none was).
+    After `add` or `take`: `marks` (new marks of the boots that it saw), `letters` (rows of dead_letters), `result`, `table(kind)`, `spans` (runs that
+    are kept and were not looked at one by one), `events` (the others, by place), and `ahead_ns` (the earliest end of a record that was refused for
+    ending ahead of the server's clock, None where none was).
     """
 
     def __init__(self, known: Known, now_ns: int, heard_ns: Callable[[str], int] = lambda node: 0) -> None:
@@ -96,6 +107,8 @@ class Batch:
         self._place = 0  # in the batch, of an event that is not simply the next
         self._refused_places: list[int] = []
         self._again_places: list[int] = []
+        self.spans = Spans()
+        self.events: dict[int, Any] = {}
         self.marks: dict[Key, Mark] = {}
         self.letters: list[dict] = []
         self.ahead_ns: int | None = None
@@ -104,7 +117,7 @@ class Batch:
     def result(self) -> Appended:
         rows = self._rows
         return Appended(
-            len(rows["run"]),
+            len(rows["run"]) + len(self.spans),
             len(rows["sample"]),
             len(rows["job"]),
             self._duplicates,
@@ -112,21 +125,49 @@ class Batch:
             self._jumped,
             self._filled,
             frozenset(self._refused_places),
+            self.events,
         )
 
     @property
-    def dropped(self) -> set[int]:
-        """Places of the events that are not kept: duplicates and dead letters."""
-        return {*self._refused_places, *self._again_places}
+    def kept(self) -> list[int]:
+        """Places of those of `events` that are kept: no duplicates, no dead letters."""
+        dropped = {*self._refused_places, *self._again_places}
+        return [place for place in self.events if place not in dropped]
 
-    def add(self, events: list[dict]) -> None:
-        """Sorts the events in; once."""
+    def add(self, events: Sequence[Any]) -> None:
+        """Sorts events in. Either this or `take`, once."""
+        self._sort_in(enumerate(events))
+        self._sum_up()
+
+    def take(self, payloads: Sequence[bytes], decode: Callable[[bytes], Any]) -> None:
+        """Sorts events in as they came, with what `add` would make of them decoded. Runs of a boot that follow its mark, as nearly all do, are taken by
+        the span."""
+        spans = self.spans = Spans(payloads, self._now_ns)
+        done = 0
+        for first, count, node, number, seq, late in spans.found:
+            boot = self._boot((node, number))
+            if done < first:
+                self._sort_in((place, decode(payloads[place])) for place in range(done, first))
+            done = first + count
+            if seq != boot.seq + 1:
+                self._sort_in((place, decode(payloads[place])) for place in range(first, done))
+                continue
+            boot.seq += count
+            boot.late += late
+            boot.last_row = payloads[done - 1]
+            spans.keep(first, count)
+        self._sort_in((place, decode(payloads[place])) for place in range(done, len(payloads)))
+        self._sum_up()
+
+    def _sort_in(self, events: Iterable[tuple[int, Any]]) -> None:
         rows_of = {name: (kind.row, self._rows[name].append, *kind.time_places) for name, kind in KINDS.items()}
         latest_ns, late_ns = self._now_ns + AHEAD_NS, self._now_ns - LATE_NS
         # Neighbours mostly come from one boot, each with the number after the last: all that takes is in local variables.
         node = number = None
         boot, last, last_row = _Boot(NOTHING), 0, None
-        for place, event in enumerate(events):
+        decoded = self.events
+        for place, event in events:
+            decoded[place] = event
             try:
                 row_of, keep, start_at, end_at = rows_of[event["kind"]]
                 row = row_of(event)
@@ -167,30 +208,25 @@ class Batch:
             last, last_row = boot.seq, boot.last_row
         if last != boot.seq:
             boot.seq, boot.last_row = last, last_row
-        self._sum_up()
 
     def table(self, kind: Kind) -> pa.Table:
-        """The new rows of a kind."""
-        rows = self._rows[kind.name]
-        if not rows:
-            return kind.arrow.empty_table()
-        columns = zip(*rows, strict=True)
-        return pa.table([pa.array(c, f.type) for c, f in zip(columns, kind.arrow, strict=True)], schema=kind.arrow)
+        """The new rows of a kind; texts may be dictionaries."""
+        rows = as_table(self._rows[kind.name], kind.arrow)
+        if kind.name != "run" or not len(self.spans):
+            return rows
+        return _together(self.spans.table(kind.arrow.names), rows)
 
     def runs(self, names: Sequence[str], without: Collection[Who] = ()) -> pa.Table:
-        """Some columns of the new runs, but for those of `without`."""
-        kind = KINDS["run"]
-        rows = self._rows[kind.name]
-        if without:
-            rows = [row for row in rows if row[:3] not in without]
-        schema = pa.schema([kind.arrow.field(name) for name in names])
-        places = [kind.arrow.names.index(name) for name in names]
-        return pa.table([pa.array([row[place] for row in rows], field.type) for place, field in zip(places, schema, strict=True)], schema=schema)
+        """Some columns of the new runs, but for those of `without`; texts may be dictionaries."""
+        schema = pa.schema([KINDS["run"].arrow.field(name) for name in names])
+        places = [KINDS["run"].arrow.names.index(name) for name in names]
+        rows = [tuple(row[place] for place in places) for row in self._rows["run"] if row[:3] not in without]
+        return _together(self.spans.table(names, without), as_table(rows, schema))
 
     def rows_by_job(self) -> dict[str, int]:
         """Number of new runs of each claimed job."""
         at = KINDS["run"].arrow.names.index("job")
-        out: dict[str, int] = {}
+        out = self.spans.rows_by_job()
         for row in self._rows["run"]:
             job = row[at]
             if job is not None:
@@ -201,7 +237,7 @@ class Batch:
         """Nodes of new runs that no process did and no job claims."""
         names = KINDS["run"].arrow.names
         job, process = names.index("job"), names.index("process")
-        return {row[0] for row in self._rows["run"] if row[job] is None and row[process] == "node"}
+        return self.spans.nodes_with_runs() | {row[0] for row in self._rows["run"] if row[job] is None and row[process] == "node"}
 
     def _boot(self, key: Key) -> _Boot:
         boot = self._boots.get(key)
@@ -247,8 +283,9 @@ class Batch:
         boot.duplicates += 1
         if row is None or who[2] != boot.seq:
             return
-        if boot.last_row is not None:
-            differs = row != boot.last_row
+        last_row = boot.row()
+        if last_row is not None:
+            differs = row != last_row
         else:
             known, found = boot.known.fingerprint, _fingerprint(row)
             # What another version of the schema made of the record is not to be compared.
@@ -292,6 +329,12 @@ class Batch:
                 boot.sample = row
         # A boot of which nothing has come has no mark.
         self.marks = {key: boot.mark(self._now_ns) for key, boot in self._boots.items() if boot.seq > 0}
+
+
+def _together(taken: pa.Table, rows: pa.Table) -> pa.Table:
+    if not taken.num_rows:
+        return rows
+    return pa.concat_tables([taken.cast(rows.schema), rows]) if rows.num_rows else taken
 
 
 def check_clock(now_ns: int, ahead_ns: int | None, marks: Marks, otherwise: str) -> None:

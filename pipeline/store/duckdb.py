@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from pipeline.schema import KINDS
-from pipeline.store import BEGIN, Appended, Letters, Place, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window
+from pipeline.store import BEGIN, Appended, Letters, Place, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded
 from pipeline.store.batch import Batch, check_clock
 from pipeline.store.bulk import Bulk
 from pipeline.store.duckdb_audit import letters_by_reason, proof, sums_by_time
@@ -78,15 +78,18 @@ class DuckDBStore:
 
     # -- writing
 
-    def append(self, events: list[dict | Undecodable], raw: Sequence[bytes | None] | None = None) -> Appended:
-        """See `Store.append`. The rows are made of the events; `raw` is not looked at."""
+    def append(self, events: Sequence[dict | Undecodable]) -> Appended:
+        """See `Store.append`."""
+        return self._take_in(lambda now_ns: self._batch(now_ns, lambda batch: batch.add(events)))
 
-        def sorted_in(now_ns: int) -> Batch:
-            batch = Batch(self._marks, now_ns, self._marks.last_append_ns)
-            batch.add(events)
-            return batch
+    def take(self, payloads: Sequence[bytes], decode: Callable[[bytes], Any] = decoded) -> Appended:
+        """See `Store.take`."""
+        return self._take_in(lambda now_ns: self._batch(now_ns, lambda batch: batch.take(payloads, decode)))
 
-        return self._take_in(sorted_in)
+    def _batch(self, now_ns: int, fill: Callable[[Batch], None]) -> Batch:
+        batch = Batch(self._marks, now_ns, self._marks.last_append_ns)
+        fill(batch)
+        return batch
 
     def load(self, runs: pa.Table) -> Appended:
         """Stores a table of runs in one transaction, many times as fast as `append`; on return it is durable.

@@ -8,7 +8,8 @@ import pyarrow as pa
 from pipeline.schema import DAY_SQL
 from pipeline.store import Letters, Progress, Proof
 from pipeline.store.duckdb_books import read_marks
-from pipeline.store.duckdb_tables import as_table, insert, roll_back
+from pipeline.store.arrow import as_table
+from pipeline.store.duckdb_tables import insert, roll_back
 from pipeline.store.mark import Key
 
 # Lines that an audit tells of dead letters, and how much of the newest one's text.

@@ -3,7 +3,8 @@
 import duckdb
 import pyarrow as pa
 
-from pipeline.store.duckdb_tables import as_table, insert, upsert
+from pipeline.store.arrow import as_table
+from pipeline.store.duckdb_tables import insert, upsert
 from pipeline.store.mark import Gap, Key, Mark, opened
 
 # Letters that are kept, and how many more may come before some are dropped, so that a broken peer cannot fill the disk with them.

@@ -51,13 +51,6 @@ def bring_up(connection: duckdb.DuckDBPyConnection, kind: Kind) -> None:
         connection.execute(f'ALTER TABLE "{kind.table}" {step}')
 
 
-def as_table(rows: list[tuple], schema: pa.Schema) -> pa.Table:
-    """Rows as a table."""
-    if not rows:
-        return schema.empty_table()
-    return pa.table([pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), schema, strict=True)], schema=schema)
-
-
 def upsert(cursor: duckdb.DuckDBPyConnection, name: str, table: pa.Table, values: Sequence[str]) -> None:
     """Insert rows, replacing the columns `values` of those whose key is there."""
     insert(cursor, name, table, f" ON CONFLICT DO UPDATE SET {', '.join(f'{v} = excluded.{v}' for v in values)}")

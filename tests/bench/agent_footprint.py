@@ -9,11 +9,13 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from pipeline.ingest import Ingest
 from pipeline.sink import StoreSink
-from pipeline.store import Appended
+from pipeline.store import Appended, decoded
 from tests.bench._watch import agent, answer, compiled, watch_environment, workplace
 
 RATE = 100_000
@@ -27,9 +29,9 @@ class Sink:
     def __init__(self) -> None:
         self.events = 0
 
-    def append(self, events: list[dict], raw: list | None = None) -> Appended:
-        self.events += len(events)
-        return Appended(runs=len(events))
+    def take(self, payloads: Sequence[bytes], decode: Callable[[bytes], Any] = decoded) -> Appended:
+        self.events += len(payloads)
+        return Appended(runs=len(payloads))
 
 
 def rss_mb(pid: int) -> float:

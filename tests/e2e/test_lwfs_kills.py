@@ -17,6 +17,7 @@ import pytest
 from pipeline.ingest import Ingest
 from pipeline.sink import StoreSink
 from pipeline.store import Appended
+from tests.unit.pipeline.events import take_one_by_one
 from tests.e2e.site import wait_for
 
 LOG_MIB = int(os.environ.get("BELLROCK_LOG_MIB", "64"))
@@ -40,7 +41,7 @@ class Sums:
         self.total = 0
         self._last: dict[str, int] = {}
 
-    def append(self, events: list[dict], raw: list | None = None) -> Appended:
+    def append(self, events: list[dict]) -> Appended:
         appended = Appended()
         for event in events:
             if event["seq"] <= self._last.get(event["boot"], 0):
@@ -53,6 +54,8 @@ class Sums:
                 self.bytes[key] += event["bytes"]
                 self.total += event["count"]
         return appended
+
+    take = take_one_by_one
 
 
 def block(chance: random.Random) -> tuple[bytes, Counter]:

@@ -1,19 +1,42 @@
-"""Documents in bulk: slices by a few threads, and what becomes of a document that Elasticsearch does not take."""
+"""Documents in bulk: bodies by a few threads, and what becomes of a document that Elasticsearch does not take."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from pipeline.store import StoreError
 from pipeline.store.elastic.client import BUSY_TRIES_MAX, BUSY_WAIT_FIRST_S, Client, dumps, is_blocked, reason_of
 
-# A slice ends with the document that takes it over this; several slices are under way at once. No document is larger than a frame of the
+# A body ends with the document that takes it over this; several are under way at once. No document is larger than a frame of the
 # protocol (1 MiB), or a commit's marks.
-SLICE_BYTES = 2 << 20
+BODY_BYTES = 2 << 20
 
 # A line of what is to be done, and where it is no removal one of the document, both with their ends: b'{"index":…}\n{…}\n'.
 Lines = Sequence[bytes]
+
+
+@dataclass(frozen=True)
+class Body:
+    """What goes in one request. places: what the sender calls its documents, in their order. path: of the index that all are for whose lines name none.
+    parts: `data`, one element a document; None where each is of two lines, to be told apart when that is needed."""
+
+    data: bytes
+    places: Sequence[int]
+    path: str = ""
+    parts: Lines | None = None
+
+    def lines(self) -> Lines:
+        if self.parts is not None:
+            return self.parts
+        ends = self.data.split(b"\n")
+        return [b"%b\n%b\n" % (ends[at], ends[at + 1]) for at in range(0, len(ends) - 1, 2)]
+
+
+def bodies_of(lines: Lines, places: Sequence[int]) -> list[Body]:
+    """Lines as bodies, told by `places`."""
+    return [Body(b"".join(lines[begin:end]), places[begin:end], "", lines[begin:end]) for begin, end in _slices(lines)]
 
 
 class Bulk:
@@ -23,9 +46,13 @@ class Bulk:
         self._client = client
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="elastic-bulk")
 
-    def send(self, lines: Lines, plain: Callable[[int], bytes] | None = None) -> dict[int, str]:
+    def send(self, lines: Lines) -> dict[int, str]:
+        """Sends documents one line, or two, an element."""
+        return self.send_bodies(bodies_of(lines, range(len(lines))))
+
+    def send_bodies(self, bodies: Sequence[Body], plain: Callable[[int], bytes] | None = None) -> dict[int, str]:
         """plain: the document at a place once more, in our own words, for where the sender's were not understood."""
-        tasks = [self._threads.submit(self._slice, lines, begin, end, plain) for begin, end in _slices(lines)]
+        tasks = [self._threads.submit(self._body, body, plain) for body in bodies]
         refused: dict[int, str] = {}
         error: BaseException | None = None
         for task in tasks:  # all, so that nothing is under way any more when this ends
@@ -40,16 +67,16 @@ class Bulk:
     def close(self) -> None:
         self._threads.shutdown(wait=True)
 
-    def _slice(self, lines: Lines, begin: int, end: int, plain: Callable[[int], bytes] | None) -> dict[int, str]:
+    def _body(self, body: Body, plain: Callable[[int], bytes] | None) -> dict[int, str]:
         # A lean answer first: to tell of each document costs more than to take it.
-        if not self._client.ask("POST", "/_bulk?filter_path=errors", b"".join(lines[begin:end]))["errors"]:
+        if not self._client.ask("POST", f"{body.path}/_bulk?filter_path=errors", body.data)["errors"]:
             return {}
         refused: dict[int, str] = {}
-        todo = {place: lines[place] for place in range(begin, end)}
+        todo = dict(zip(body.places, body.lines(), strict=True))
         reworded: set[int] = set()
         wait_s = BUSY_WAIT_FIRST_S
         for left in range(BUSY_TRIES_MAX, -1, -1):
-            found = self._client.ask("POST", "/_bulk?filter_path=items.*.status,items.*.error", b"".join(todo.values()))
+            found = self._client.ask("POST", f"{body.path}/_bulk?filter_path=items.*.status,items.*.error", b"".join(todo.values()))
             again: dict[int, bytes] = {}
             busy: Any = None
             for (place, line), answer in zip(todo.items(), found["items"], strict=True):
@@ -81,7 +108,7 @@ def _slices(lines: Lines) -> Iterator[tuple[int, int]]:
     begin = size = 0
     for place, length in enumerate(map(len, lines)):
         size += length
-        if size >= SLICE_BYTES:
+        if size >= BODY_BYTES:
             yield begin, place + 1
             begin, size = place + 1, 0
     if begin < len(lines):

@@ -1,11 +1,13 @@
 """Records as documents: the sender's own bytes where they can be taken as they are, with the number of the commit put in at their end."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import orjson
 
 from pipeline.schema import KINDS
+from pipeline.store.batch import Batch
 from pipeline.store.elastic import names
+from pipeline.store.elastic.bulk import BODY_BYTES, Body, bodies_of
 from pipeline.store.elastic.templates import layer_of
 
 _KNOWN = {name: frozenset((*(field.name for field in kind.fields), "kind")) for name, kind in KINDS.items()}
@@ -25,10 +27,30 @@ def plain(event: dict, commit: int) -> bytes:
     return orjson.dumps(known | {"commit": commit})
 
 
+def bodies(
+    batch: Batch, payloads: Sequence[bytes] | None, group: str, dated: names.Dated, commit: int
+) -> tuple[list[Body], set[tuple[str, str, str]]]:
+    """What a batch keeps: bodies whose places are those in the batch; and the indices that they go to (kind, layer, period). payloads: as the
+    batch took them; None where it was given events."""
+    out: list[Body] = []
+    events, places = dict(batch.events), batch.kept
+    indices: set[tuple[str, str, str]] = set()
+    for layer, day, of, data in batch.spans.bodies(b',"commit":%d' % commit, BODY_BYTES):
+        period = dated.of_day(day)
+        if period is None:
+            events |= {place: orjson.loads(payloads[place]) for place in of}
+            places = places + of
+            continue
+        indices.add(("run", layer, period))
+        out.append(Body(data, of, f"/{names.index('run', layer, group, period)}"))
+    one_by_one, more = lines(events, payloads, places, group, dated, commit)
+    return out + bodies_of(one_by_one, places), indices | more
+
+
 def lines(
-    events: Sequence[dict], raw: Sequence[bytes | None] | None, places: Sequence[int], group: str, dated: names.Dated, commit: int
+    events: Mapping[int, dict], raw: Sequence[bytes] | None, places: Sequence[int], group: str, dated: names.Dated, commit: int
 ) -> tuple[list[bytes], set[tuple[str, str, str]]]:
-    """Of the records at `places`: what `Bulk.send` takes; and the indices that they go to (kind, layer, period)."""
+    """Of the records at `places`: lines as in a body; and the indices that they go to (kind, layer, period)."""
     tail = b',"commit":%d}\n' % commit
     out: list[bytes] = []
     indices: dict[tuple, tuple[str, str, str]] = {}

@@ -58,6 +58,11 @@ class Dated:
                 name = later
         return period_of(start_ns, name)
 
+    def of_day(self, day: int) -> str | None:
+        """The period of all starts in a day (days since the epoch); None where the floor lies amid it."""
+        begin, end = self.day(day * _DAY_NS)
+        return self.of(begin) if end - begin == _DAY_NS else None
+
     def day(self, start_ns: int) -> tuple[int, int]:
         """The time round a start in which all starts have one period: a day, or what of it lies on one side of the floor."""
         begin = start_ns // _DAY_NS * _DAY_NS

@@ -7,7 +7,7 @@ again overwrites itself, and bear the number of the commit, so that they count o
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from pipeline.rollup import COLUMNS, run_columns
 from pipeline.schema import KINDS
-from pipeline.store import BEGIN, CONFLICT, Appended, Letters, Place, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window
+from pipeline.store import BEGIN, CONFLICT, Appended, Letters, Place, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded
 from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batch, check_clock
 from pipeline.store.elastic import audit, documents, names, rollups, runs, samples
 from pipeline.store.elastic.books import Books, TakenOver, read_totals
-from pipeline.store.elastic.bulk import Bulk, action, removals
+from pipeline.store.elastic.bulk import Bulk, action, bodies_of, removals
 from pipeline.store.elastic.client import Client, Settings, dumps
 from pipeline.store.elastic.health import group_states
 from pipeline.store.elastic.job_events import JobEvents
@@ -62,9 +62,15 @@ class ElasticsearchStore:
 
     # -- writing
 
-    def append(self, events: list[dict | Undecodable], raw: Sequence[bytes | None] | None = None) -> Appended:
-        """See `Store.append`. A record goes into Elasticsearch as it was written in `raw`, where it holds nothing that the schema does not know.
-        What Elasticsearch refuses for good becomes a dead letter, too."""
+    def append(self, events: Sequence[dict | Undecodable]) -> Appended:
+        """See `Store.append`. What Elasticsearch refuses for good becomes a dead letter, too."""
+        return self._take_in(lambda batch: batch.add(events), len(events), None)
+
+    def take(self, payloads: Sequence[bytes], decode: Callable[[bytes], Any] = decoded) -> Appended:
+        """See `Store.take`, and `append`. A record goes into Elasticsearch as it came, where it holds nothing that the schema does not know."""
+        return self._take_in(lambda batch: batch.take(payloads, decode), len(payloads), payloads)
+
+    def _take_in(self, fill: Callable[[Batch], None], count: int, payloads: Sequence[bytes] | None) -> Appended:
         with self._append_lock:
             self._check_open()
             if self._books is None:
@@ -77,7 +83,7 @@ class ElasticsearchStore:
                     self._books.open()
                     self._committed = (self._books.group, self._books.head)
                     self._is_open = True
-                appended = self._append(self._books, events, raw) if events else Appended()
+                appended = self._append(self._books, fill, count, payloads) if count else Appended()
             except TakenOver as error:
                 self._is_open, self._committed = False, None
                 self._taken = self._error = f"{error}; then start this one again"
@@ -92,30 +98,30 @@ class ElasticsearchStore:
             self._last_append_ns = time.time_ns()
             return appended
 
-    def _append(self, books: Books, events: Sequence[Any], raw: Sequence[bytes | None] | None) -> Appended:
+    def _append(self, books: Books, fill: Callable[[Batch], None], count: int, payloads: Sequence[bytes] | None) -> Appended:
         now_ns = time.time_ns()
         batch = Batch(books.marks, now_ns, books.marks.last_append_ns)
-        batch.add(list(events))
+        fill(batch)
         check_clock(now_ns, batch.ahead_ns, books.marks, f"remove the indices bellrock-*-{books.group}* and start again")
         number = books.next
-        dropped = batch.dropped
-        places = [place for place in range(len(events)) if place not in dropped] if dropped else list(range(len(events)))
-        lines, indices = documents.lines(events, raw, places, books.group, books.dated, number)
+
+        def event_at(place: int) -> dict:
+            return batch.events[place] if place in batch.events else decoded(payloads[place])
+
+        bodies, indices = documents.bodies(batch, payloads, books.group, books.dated, number)
         sums, more = rollups.lines(run_columns(batch.runs(COLUMNS)), books.group, books.dated, number)
         books.make_indices(indices | more)
-        # With one request where they are few: records first, so that their places stay.
-        refused = self._bulk.send(
-            [*lines, *sums], lambda at: documents.plain(events[places[at]], number) if at < len(lines) else sums[at - len(lines)].splitlines()[1]
-        )
-        rollups.check({at: why for at, why in refused.items() if at >= len(lines)})
+        # The places of sums are those after the batch's.
+        bodies += bodies_of(sums, range(count, count + len(sums)))
+        refused = self._bulk.send_bodies(bodies, lambda at: documents.plain(event_at(at), number) if at < count else sums[at - count].splitlines()[1])
+        rollups.check({at: why for at, why in refused.items() if at >= count})
         if refused:
-            self._sum_up_without(books, batch, [events[places[at]] for at in refused], number, sums)
+            self._sum_up_without(books, batch, [event_at(place) for place in refused], number, sums)
         result, marks = batch.result, batch.marks
         letters = list(zip(sorted(batch.result.refused), batch.letters, strict=True))
-        for at, reason in sorted(refused.items()):
-            event = events[places[at]]
-            result, letter = _refused(event, places[at], reason, now_ns, result, marks)
-            letters.append((places[at], letter))
+        for place, reason in sorted(refused.items()):
+            result, letter = _refused(event_at(place), place, reason, now_ns, result, marks)
+            letters.append((place, letter))
         totals = books.totals | {
             "run": books.totals["run"] + result.runs,
             "sample": books.totals["sample"] + result.samples,

@@ -17,6 +17,7 @@ from pipeline.ingest import Ingest
 from pipeline.schema import check
 from pipeline.sink import StoreSink
 from pipeline.store import Appended
+from tests.unit.pipeline.events import take_one_by_one
 
 ROOT = Path(__file__).resolve().parents[3]
 AGENT = ROOT / "build" / "bellrock-agent"
@@ -122,12 +123,14 @@ class Kept:
         self.events: dict[tuple[str, int], dict] = {}
         self.lock = threading.Lock()
 
-    def append(self, events: list[dict], raw: list | None = None) -> Appended:
+    def append(self, events: list[dict]) -> Appended:
         with self.lock:
             for event in events:
                 key = event["boot"], event["seq"]
                 assert self.events.setdefault(key, event) == event
         return Appended(runs=len(events))
+
+    take = take_one_by_one
 
     def runs(self) -> list[dict]:
         with self.lock:

@@ -21,7 +21,7 @@ from pipeline.lumberjack import Limits
 from pipeline.sink import StoreSink
 from pipeline.store import Appended, StoreError
 from tests.integration.pipeline.client import Client, deliver_all
-from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
+from tests.unit.pipeline.events import T0, job_event, run_event, sample_event, take_one_by_one
 from tests.unit.pipeline.frames import json_frame, window, window_frame
 
 
@@ -36,7 +36,7 @@ class Gate:
         self.entered = threading.Event()
         self.batches: list[int] = []
 
-    def append(self, events, raw=None) -> Appended:
+    def append(self, events) -> Appended:
         self.entered.set()
         assert self.open.wait(20)
         if self.fails_with is not None:
@@ -44,6 +44,8 @@ class Gate:
         appended = self._store.append(events)
         self.batches.append(len(events))
         return appended
+
+    take = take_one_by_one
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def test_what_the_sender_wrote_is_the_document(store):
     events = [run_event(1), run_event(2, extra="x" * 100), run_event(3, boot="DEADBEEF"), run_event(4) | {"file": "/\U0001f600\x00"}]
     raw = [orjson.dumps(event, option=orjson.OPT_INDENT_2 if n == 3 else 0) for n, event in enumerate(events)]
     raw[0] = raw[0].replace(b'"bytes":4096', b'"bytes" : 4096')
-    assert store.append(events, raw) == Appended(runs=4)
+    assert store.take(raw) == Appended(runs=4)
     assert [row["seq"] for row in ask(store)] == [1, 2, 3, 4] and {row["boot"] for row in ask(store)} == {0xDEADBEEF}
     assert ask(store)[3]["file"] == "/\U0001f600\x00"
     sources = [hit["_source"] for page in store._reader.hits("bellrock-run-*", {"match_all": {}}) for hit in page]
@@ -48,9 +48,8 @@ def test_what_the_sender_wrote_is_the_document(store):
 
 
 def test_a_key_that_comes_twice_is_put_in_our_words(store):
-    event = run_event(1)
-    raw = orjson.dumps(event).replace(b'"bytes":4096', b'"bytes":1,"bytes":4096')
-    assert store.append([event, run_event(2)], [raw, None]) == Appended(runs=2)
+    raw = orjson.dumps(run_event(1)).replace(b'"bytes":4096', b'"bytes":1,"bytes":4096')
+    assert store.take([raw, orjson.dumps(run_event(2))]) == Appended(runs=2)
     assert [row["bytes"] for row in ask(store)] == [4096, 4096]
 
 
@@ -58,8 +57,8 @@ def test_odd_names_of_nodes_and_jobs_are_ids_of_their_own(store):
     nodes = ["a/b", "../_all", "cn1/00000000deadbeef/1", "\x00", '"}}\n{"delete":{}}', "\U0001f600" * 255, "x" * 255, " ", "~", "名"]
     events = [run_event(1, node=node, job="j" * 8000) for node in nodes]
     raw = [orjson.dumps(event) for event in events]
-    assert store.append(events, raw) == Appended(runs=len(nodes))
-    assert store.append(events, raw) == Appended(duplicates=len(nodes))
+    assert store.take(raw) == Appended(runs=len(nodes))
+    assert store.take(raw) == Appended(duplicates=len(nodes))
     assert sorted(row["node"] for row in ask(store, "j" * 8000)) == sorted(nodes) == store.nodes("j" * 8000, 1000)
     assert proven(store).boots == {(node, 0xDEADBEEF): (1, 1, 1) for node in nodes}
 

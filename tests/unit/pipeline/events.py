@@ -1,8 +1,13 @@
 """Events as an agent sends them."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from pipeline.store import Appended, decoded
+
 T0 = 1_700_000_000 * 10**9
+
 
 def envelope(kind: str, seq: int, node: str, boot: str) -> dict[str, Any]:
     return {"kind": kind, "node": node, "boot": boot, "seq": seq}
@@ -66,3 +71,9 @@ def job_event(seq: int, *, node: str = "cn1", boot: str = "00000000deadbeef", **
         "exit_code": None,
         **changes,
     }
+
+
+def take_one_by_one(store: Any, payloads: Sequence[bytes], decode: Callable[[bytes], Any] = decoded) -> Appended:
+    """`Store.take` of a store in a test that sees all events: by its `append`."""
+    events = [decode(payload) for payload in payloads]
+    return replace(store.append(events), events=dict(enumerate(events)))

@@ -11,6 +11,7 @@ from pipeline.queue.sink import QueueSink
 from pipeline.sink import StoreSink
 from pipeline.store import Appended, StoreError
 from pipeline.store.duckdb import DuckDBStore
+from tests.unit.pipeline.events import take_one_by_one
 from tests.integration.pipeline.queue.redis_server import RedisServer
 
 ITEMS_MAX = 400
@@ -28,7 +29,7 @@ class Gate:
         self.fails: str | None = None  # "before" or "after" it stores
         self.failed = 0
 
-    def append(self, events: list, raw: list | None = None) -> Appended:
+    def append(self, events: list) -> Appended:
         self.entered.set()
         assert self.open.wait(60)
         if self.fails == "before":
@@ -39,6 +40,8 @@ class Gate:
             self.failed += 1
             raise StoreError("the test has it fail once it has stored")
         return appended
+
+    take = take_one_by_one
 
 
 class Way(Protocol):

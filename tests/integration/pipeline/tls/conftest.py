@@ -8,6 +8,7 @@ import pytest
 from pipeline.ingest import Ingest
 from pipeline.sink import StoreSink
 from pipeline.tls import TlsFiles
+from tests.unit.pipeline.events import take_one_by_one
 from tests.integration.pipeline.tls.certificates import Authority, Pair
 from tests.integration.pipeline.tls.machine import Machine
 
@@ -46,12 +47,14 @@ class Books:
         self._store = store
         self.stored = self.duplicates = self.missing = 0
 
-    def append(self, events, raw=None):
+    def append(self, events):
         appended = self._store.append(events)
         self.stored += appended.runs + appended.samples + appended.jobs
         self.duplicates += appended.duplicates
         self.missing += appended.missing + appended.dead_letters
         return appended
+
+    take = take_one_by_one
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.pipeline.tls.certificates import needs_openssl
 from tests.integration.pipeline.tls.client import TlsClient, stored, until
-from tests.unit.pipeline.events import run_event
+from tests.unit.pipeline.events import run_event, take_one_by_one
 from tests.unit.pipeline.frames import window
 
 pytestmark = needs_openssl
@@ -58,9 +58,11 @@ class Hanging:
     def __init__(self, store, gate) -> None:
         self._store, self._gate = store, gate
 
-    def append(self, events, raw=None):
+    def append(self, events):
         assert self._gate.wait(60)
         return self._store.append(events)
+
+    take = take_one_by_one
 
 
 def test_windows_that_one_certificate_has_on_their_way_are_bounded(start, store, site, caplog, monkeypatch):
