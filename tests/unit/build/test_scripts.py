@@ -155,7 +155,8 @@ def test_a_folder_that_ld_preload_cannot_name_is_refused_at_once(tmp_path, name)
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_warnings_of_a_users_compiler_fail_no_build_but_lint(tmp_path):
-    shutil.copy(ROOT / "collectors/preload/Makefile", tmp_path)
+    for name in ("Makefile", "exports.map"):
+        shutil.copy(ROOT / "collectors/preload" / name, tmp_path)
     library = tmp_path / "target/release/libtracepack.a"
     library.parent.mkdir(parents=True)
     library.write_bytes(b"!<arch>\n")
