@@ -80,6 +80,8 @@ def shown(report: dict[str, Any]) -> RenderableType:
     if report["boots"]:
         more = f" (the first {len(report['boots'])} of {text.number(report['boots_total'])})" if len(report["boots"]) < report["boots_total"] else ""
         parts += [Text.assemble("\n", ("Spools", "bold"), (more, "dim")), _boots(report["boots"], report["now_ns"])]
+    if report.get("dropped"):
+        parts += [Text("\nDropped on purpose (`bellrock retention`)", "bold"), _dropped(report["dropped"])]
     proof = report["proof"]
     if proof is not None:
         parts += [Text("\nRows", "bold"), Text(f"{text.number(proof['rows'])} counted, of {of(proof['boots'], 'spool')}"), _days(proof["days"])]
@@ -137,6 +139,16 @@ def _boots(boots: Sequence[dict[str, Any]], now_ns: int) -> Table:
             *([text.duration(full_s[place])] if full_s[place] else []),
         )
     return table
+
+
+def _dropped(dropped: Sequence[dict[str, Any]]) -> Text:
+    """A line for each class: how much, and when last."""
+    lines = []
+    for name in sorted({part["data"] for part in dropped}):
+        of_class = [part for part in dropped if part["data"] == name]
+        when = datetime.datetime.fromtimestamp(max(part["dropped_ns"] for part in of_class) // 10**9, datetime.UTC)
+        lines.append(f"{name.replace('_', ' ')}: {of(sum(part['records'] for part in of_class), 'record')}, the last on {when:%Y-%m-%d %H:%M} UTC")
+    return Text("\n".join(lines))
 
 
 def _days(days: Sequence[dict[str, Any]]) -> Table:

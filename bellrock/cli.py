@@ -15,6 +15,7 @@ from bellrock.cli_accounts import account, token
 from bellrock.cli_login import login, logout
 from bellrock.errors import ApiError, BellrockError, EXIT_CODES, EXIT_FAILED
 from bellrock.jobdb_command import jobdb, sql
+from bellrock.retention_command import retention
 from bellrock.stack.command import stack
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ Examples:
   bellrock server                            collect and serve the pages until Ctrl-C
   bellrock ingest --port 5044                a log server of a site: records in, into a store
   bellrock audit                             is anything missing?
+  bellrock retention                         what is older than it is to be kept
   bellrock sql "SELECT * FROM job_summary"   ask the job database
   bellrock account add NAME --admin          who may sign in
   bellrock --server URL login NAME           sign in to a server elsewhere
@@ -67,6 +69,7 @@ cli.add_command(account)
 cli.add_command(login)
 cli.add_command(logout)
 cli.add_command(token)
+cli.add_command(retention)
 
 
 @cli.command(

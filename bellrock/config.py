@@ -12,6 +12,7 @@ from bellrock.errors import UsageError
 from jobdb import address
 from jobdb.address import Access
 from pipeline.listen import is_loopback
+from pipeline.store.parts import CLASSES
 
 SAMPLE = Path(__file__).with_name("server.sample.toml")
 
@@ -120,6 +121,23 @@ class Metrics:
 
 
 @dataclass(frozen=True)
+class Retention:
+    """How many days records are kept, by class (0: for ever), and whether the server drops what is older by itself."""
+
+    run: bool = False
+    runs: int = 180
+    samples: int = 180
+    rollups: int = 180
+    letters: int = 180
+    job_events: int = 180
+
+    @property
+    def days(self) -> dict[str, int]:
+        """By class of data."""
+        return {name: getattr(self, name) for name in CLASSES}
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings. `explicit` holds those that were set ("http.port"), for where a default may give way and a wish may not."""
 
@@ -132,6 +150,7 @@ class Config:
     queue: Queue = field(default_factory=Queue)
     group: Group = field(default_factory=Group)
     metrics: Metrics = field(default_factory=Metrics)
+    retention: Retention = field(default_factory=Retention)
     explicit: frozenset[str] = frozenset()
 
     @property
@@ -150,6 +169,7 @@ SECTIONS: dict[str, type] = {
     "queue": Queue,
     "group": Group,
     "metrics": Metrics,
+    "retention": Retention,
 }
 _AT_LEAST = {
     "http.port": 0,
@@ -164,6 +184,7 @@ _AT_LEAST = {
     "queue.piece_items": 1,
     "queue.piece_mib": 1,
     "queue.lease_s": 3,
+    **{f"retention.{name}": 0 for name in CLASSES},
 }
 _AT_MOST = {
     "http.port": 65535,
@@ -178,6 +199,7 @@ _AT_MOST = {
     "queue.piece_items": 100_000,
     "queue.piece_mib": 256,
     "queue.lease_s": 600,
+    **{f"retention.{name}": 36500 for name in CLASSES},
 }
 _ONE_OF = {"store.kind": ("duckdb", "elasticsearch"), "elasticsearch.period": ("day", "week", "month"), "queue.kind": ("none", "redis")}
 _GROUP = re.compile(r"[a-z0-9_]{0,32}")

@@ -90,6 +90,7 @@ class Server:
             self._agent.start()
 
         # Imported here: they take most of a second, which neither the agent nor `bellrock --help` waits for.
+        from pipeline.retention import Keeper
         from webapp.api import create_app
         from webapp.api.settle import Settler
         from webapp.serve import HttpServer
@@ -110,7 +111,11 @@ class Server:
         if config.metrics.token_file:
             settings["SCRAPE_TOKEN"] = _scrape_token(config)
         settings |= {"TRUSTS_OWNER": not key, "KEY": key, "PROXY_HOSTS": config.http.names}
-        app = self.app = create_app(settings, store=store, jobdb=jobdb, status=self.status)
+        keeper = Keeper(store, config.retention.days)
+        if config.retention.run:
+            keeper.start()
+        self._closing.insert(0, ("retention", keeper.stop))
+        app = self.app = create_app(settings, store=store, jobdb=jobdb, status=self.status, keeper=keeper)
         self._settler = Settler(jobdb, app.extensions["bellrock"].analyses)
         self._settler.start()
         self._closing.insert(0, ("the profiles' thread", self._settler.stop))

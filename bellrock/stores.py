@@ -16,7 +16,7 @@ def open_store(config: Config, state: Path) -> Any:
         from pipeline.store.elastic.store import ElasticsearchStore
 
         try:
-            return ElasticsearchStore(Settings(**dataclasses.asdict(config.elasticsearch)), config.group.name or None)
+            return ElasticsearchStore(Settings(**dataclasses.asdict(config.elasticsearch), days=config.retention.days), config.group.name or None)
         except StoreError as error:
             raise UsageError(str(error), "the settings are those of [elasticsearch] in server.toml") from error
     from pipeline.store.duckdb import DuckDBStore

@@ -9,8 +9,10 @@ import orjson
 import pyarrow as pa
 
 from pipeline.store.mark import Key, Mark
+from pipeline.store.parts import Droppable
 
-# How far somebody has read: a text that only the store that gave it understands. It may be kept as long as the records are.
+# How far somebody has read: a text that only the store that gave it understands. It may be kept as long as the records are; where some were dropped
+# since, the store may raise PlaceLost.
 Place = str
 BEGIN: Place = ""
 # Of what is no JSON, so much is kept.
@@ -24,6 +26,10 @@ SECONDS_STEPS_MAX = 50_000
 class StoreError(Exception):
     """The store could not do what was asked (disk full, file unreadable, held by another process). Nothing of the batch may be taken
     as stored; to append the same events again is safe."""
+
+
+class PlaceLost(StoreError):
+    """Records were dropped since a place was given, and it does not say any more what has been read: begin anew."""
 
 
 class TooManyRuns(StoreError):
@@ -112,7 +118,7 @@ class Window:
     to_ns: int
 
 
-class Store(Protocol):
+class Store(Droppable, Protocol):
     """All methods may be called from any thread; `append` calls wait for each other, readers wait for nobody. All raise StoreError.
 
     What one store object has appended it finds at once; one in another process, where there can be one, within 3 s."""
@@ -178,8 +184,12 @@ class Store(Protocol):
         With `raw` also how the newest ones came."""
         ...
 
+    def dropped_letters(self) -> dict[Key, tuple[int, int]]:
+        """By boot, how many of its dead letters retention has dropped, and how many of its conflicts."""
+        ...
+
     def proof(self, node: str | None = None, since_ns: int = 0) -> Iterator[Progress | Proof]:
-        """Counts the rows of all boots that `boots` would tell of, each whole; the days are those of rows that begin since the time. Takes long:
+        """Counts the rows of all boots that `boots` would tell of, each whole; those that retention dropped need not be there. The days are those of rows that begin since the time. Takes long:
         it tells how far it is, at once and after each part, and what it found at last. To close the iterator ends it."""
         ...
 
@@ -217,7 +227,7 @@ class Store(Protocol):
         ...
 
     def status(self) -> dict[str, Any]:
-        """`records` ({run, sample, job}), `dead_letters` (`dead_letters_dropped` of them are not kept any more), `duplicates`, `missing`,
+        """`records` ({run, sample, job}: all that ever came), `records_dropped` (of these, by retention), `dead_letters` (`dead_letters_dropped` of them are not kept any more), `duplicates`, `missing`,
         `last_append_ns` (None: not since it was opened), `error` (text while the last append failed, else None), and `high_water`: a list
         of {node, boot (hex), seq, missing, last_append_ns, clock_offset_ns, ended} (see pipeline.store.mark.Mark), the last appended first,
         of a bounded number of boots."""

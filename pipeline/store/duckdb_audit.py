@@ -9,6 +9,7 @@ from pipeline.schema import DAY_SQL
 from pipeline.store import Letters, Progress, Proof
 from pipeline.store.duckdb_books import read_marks
 from pipeline.store.arrow import as_table
+from pipeline.store.duckdb_retention import dropped_rows
 from pipeline.store.duckdb_tables import insert, roll_back
 from pipeline.store.mark import Key
 
@@ -77,10 +78,11 @@ def proof(cursor: duckdb.DuckDBPyConnection, node: str | None, since_ns: int, bo
                     days[day] = days.get(day, 0) + count
                 read += min(ROWS_AT_ONCE, end - begin)
                 yield Progress(read, total)
+        dropped = dropped_rows(cursor)
         counts = {(name, boot): (rows, distinct) for name, boot, rows, distinct in cursor.execute(_UNION).fetchall()}
     finally:
         roll_back(cursor)
-    boots = {key: (mark.rows, *counts.pop(key, (0, 0))) for key, mark in marks}
+    boots = {key: (mark.rows - dropped.get(key, 0), *counts.pop(key, (0, 0))) for key, mark in marks}
     yield Proof(boots | {key: (0, *found) for key, found in counts.items()}, dict(sorted(days.items())))
 
 

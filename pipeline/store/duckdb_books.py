@@ -70,6 +70,15 @@ def open_books(connection: duckdb.DuckDBPyConnection) -> None:
             "CREATE TABLE IF NOT EXISTS open_gaps (node VARCHAR NOT NULL, boot UBIGINT NOT NULL, first_seq BIGINT NOT NULL, "
             "last_seq BIGINT NOT NULL, missing BIGINT NOT NULL, since_ns BIGINT NOT NULL, until_ns BIGINT NOT NULL)"
         )
+        # What retention has dropped: when what went, and of each boot how much.
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS dropped (dropped_ns BIGINT NOT NULL, data VARCHAR NOT NULL, name VARCHAR NOT NULL, records BIGINT NOT NULL, "
+            "first_ns BIGINT NOT NULL, last_ns BIGINT NOT NULL)"
+        )
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS dropped_boots (node VARCHAR, boot UBIGINT, row_count BIGINT NOT NULL, letters BIGINT NOT NULL, "
+            "conflicts BIGINT NOT NULL, PRIMARY KEY (node, boot))"
+        )
         connection.execute("CREATE TABLE IF NOT EXISTS totals (name VARCHAR PRIMARY KEY, value BIGINT NOT NULL)")
         _bring_up(connection)
         connection.commit()

@@ -7,9 +7,10 @@ from typing import Any
 from flask import Flask, Response, request
 
 from jobdb.repository import JobDB
+from pipeline.retention import Keeper
 from pipeline.store import Store
 
-from . import audit, errors, jobs, metrics, pages, rights, security, session, sockets, system, traffic
+from . import audit, errors, jobs, metrics, pages, retention, rights, security, session, sockets, system, traffic
 from .agents import Agents
 from .analysis import Analyses
 from .context import Context
@@ -27,14 +28,14 @@ AUDIT_THREADS_MAX = 4
 THREADS_MIN = THREADS_FREE + 2
 
 
-def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: JobDB, status: Callable[[], dict]) -> Flask:
+def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: JobDB, status: Callable[[], dict], keeper: Keeper | None = None) -> Flask:
     """The WSGI application.
 
     config: FRONTEND_DIR (folder of the built pages; default webapp/frontend/dist), ALLOWED_HOSTS (names that may stand in the Host
     header besides loopback ones; default none), PROXY_HOSTS (those in requests that came through `callers.behind_proxy`; default none), PEER_UID (tells from a WSGI environment whose process asks, or None; default
     `sockets.peer_uid`, which knows waitress's connections), TRUSTS_OWNER (whether this process's user and root, by the kernel's word, are
     administrators without signing in; default True), KEY (who shows it as a token is one, too, though not through a proxy; default "": none), SCRAPE_TOKEN (who shows it may ask for /metrics and nothing else; default "": none), THREADS (that answer requests, at least THREADS_MIN; default 12), or any of
-    Flask's. status: tells version, started_ns and ingest for /api/v1/status.
+    Flask's. status: tells version, started_ns and ingest for /api/v1/status. keeper: drops what is older than it is to be kept.
     """
     app = Flask(__name__, static_folder=None)
     app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PROXY_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="", SCRAPE_TOKEN="")
@@ -56,6 +57,7 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
         audits=Kept(audit_threads),
         store=store,
         status=status,
+        keeper=keeper,
     )
     errors.register(app)
     metrics.register(app, context)
@@ -64,6 +66,7 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
     app.register_blueprint(jobs.blueprint, url_prefix=API)
     app.register_blueprint(traffic.blueprint, url_prefix=API)
     app.register_blueprint(audit.blueprint, url_prefix=API)
+    app.register_blueprint(retention.blueprint, url_prefix=API)
     app.register_blueprint(session.blueprint, url_prefix=API)
     app.register_blueprint(system.blueprint)
     app.register_blueprint(metrics.blueprint)

@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 
 from jobdb.runs import LATEST_NS
-from pipeline.store import BEGIN, Store
+from pipeline.store import BEGIN, PlaceLost, Store
 
 from .losses import LOSSES, TOLD, lost, whole
 
@@ -77,7 +77,11 @@ class Agents:
             rows, place = self._store.sample_totals("agent", nodes)
             self._values = {}
         else:
-            rows, place = self._store.sample_totals("agent", nodes, self._place)
+            try:
+                rows, place = self._store.sample_totals("agent", nodes, self._place)
+            except PlaceLost:
+                rows, place = self._store.sample_totals("agent", nodes)
+                self._values = {}
         self._values = {node: self._values.get(node, {}) for node in nodes}
         self._place = place
         for node, name, total, latest in rows:

@@ -55,6 +55,8 @@ def _report(parts: Context, node: str | None, since_ns: int, silent_s: int, limi
         limit=limit,
         boots_total=boots_total,
         server_certificate=(parts.status().get("ingest") or {}).get("certificate"),
+        dropped=parts.store.dropped(),
+        dropped_letters=parts.store.dropped_letters(),
     )
 
 

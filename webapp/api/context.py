@@ -6,6 +6,7 @@ from flask import current_app, g
 
 from jobdb.accounts import Accounts
 from jobdb.repository import JobDB
+from pipeline.retention import Keeper
 
 from .agents import Agents
 from .analysis import Analyses
@@ -28,6 +29,7 @@ class Context:
     audits: Kept
     store: object
     status: object
+    keeper: Keeper | None
 
 
 def context() -> Context:

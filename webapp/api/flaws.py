@@ -9,6 +9,7 @@ from typing import Any
 from pipeline import certificate
 from pipeline.store import CONFLICT, Letters, Proof
 from pipeline.store.mark import Gap, Key, Mark
+from pipeline.store.parts import Part
 
 from .losses import LOSSES, lost, whole
 
@@ -19,6 +20,8 @@ CLOCK_OFFSET_S_MAX = 300
 # Flaws and boots that a report lists; all are counted.
 FLAWS_MAX = 1000
 GAPS_LISTED_MAX = 64
+# Of what retention has dropped, a report lists the last.
+DROPPED_MAX = 200
 
 _SECOND = 10**9
 
@@ -35,12 +38,14 @@ def report(
     limit: int,
     boots_total: int,
     server_certificate: Mapping[str, Any] | None = None,
+    dropped: Sequence[Part] = (),
+    dropped_letters: Mapping[Key, tuple[int, int]] | None = None,
 ) -> dict[str, Any]:
     """The report of an audit, as /api/v1/audit answers it: `boots` are those with a flaw first, then the last heard of, `limit` at most.
 
     marks: the last heard of first, each node's newest always among them; of `boots_total` boots, which are more where there are too many to be
     looked at. told: what agents count (losses.TOLD) since `since_ns`, by boot. proof: None where rows were not counted. server_certificate: see
-    pipeline.tls.Certificates.status; None without TLS.
+    pipeline.tls.Certificates.status; None without TLS. dropped, dropped_letters: what retention dropped on purpose, and by boot how many letters and conflicts.
     """
     states = _states(marks, now_ns, silent_s)
     # What is of all comes first: no list may cut it off.
@@ -52,7 +57,7 @@ def report(
         flaws += found
         boots.append((not found, _boot_json(key, mark, gaps, told.get(key, {}), states[key])))
     # What a mark counts bears no time.
-    flaws += [] if since_ns else _of_dropped_letters(marks, letters)
+    flaws += [] if since_ns else _of_dropped_letters(marks, letters, dropped_letters or {})
     flaws += _at_once(marks) + _of_letters(letters) + ([] if proof is None else _of_proof(proof))
     # Sorting keeps the order of what is alike.
     flaws.sort(key=lambda flaw: flaw["severity"] != "missing")
@@ -67,6 +72,7 @@ def report(
         "boots": [boot for _, boot in boots[:limit]],
         "boots_total": max(boots_total, len(marks)),
         "dead_letters": [_letters_json(line) for line in letters],
+        "dropped": [part.json() for part in dropped[:DROPPED_MAX]],
         "proof": None if proof is None else _proof_json(proof),
     }
 
@@ -141,8 +147,8 @@ def _of_letters(letters: Sequence[Letters]) -> list[dict]:
     return found
 
 
-def _of_dropped_letters(marks: Sequence[tuple[Key, Mark]], letters: Sequence[Letters]) -> list[dict]:
-    """What the marks count beyond the letters, of which only the newest are kept and listed."""
+def _of_dropped_letters(marks: Sequence[tuple[Key, Mark]], letters: Sequence[Letters], dropped: Mapping[Key, tuple[int, int]]) -> list[dict]:
+    """What the marks count beyond the letters, of which only the newest are kept and listed; and how many retention dropped."""
     listed: dict[tuple[Key, bool], int] = {}
     for line in letters:
         if line.node is not None and line.boot is not None:
@@ -150,7 +156,11 @@ def _of_dropped_letters(marks: Sequence[tuple[Key, Mark]], letters: Sequence[Let
             listed[which] = listed.get(which, 0) + line.count
     found = []
     for key, mark in marks:
-        conflicts, others = mark.conflicts - listed.get((key, True), 0), mark.letters - listed.get((key, False), 0)
+        gone_letters, gone_conflicts = dropped.get(key, (0, 0))
+        if gone_letters + gone_conflicts:
+            found.append(_note("letters_dropped", key, f"{_count(gone_letters + gone_conflicts, 'dead letter')} went with retention", ""))
+        conflicts = mark.conflicts - listed.get((key, True), 0) - gone_conflicts
+        others = mark.letters - listed.get((key, False), 0) - gone_letters
         if conflicts > 0:
             found.append(_conflict(key, conflicts))
         if others > 0:

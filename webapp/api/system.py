@@ -47,12 +47,14 @@ def status():
         {
             **own,
             "records": {kind: records.get(kind, 0) for kind in ("run", "sample", "job")},
+            "records_dropped": stored.get("records_dropped", {}),
             "dead_letters": stored.get("dead_letters", 0),
             "dead_letters_dropped": stored.get("dead_letters_dropped", 0),
             "duplicates": stored.get("duplicates", 0),
             "missing": stored.get("missing", 0),
             "last_append_ns": stored.get("last_append_ns"),
             "store_error": stored.get("error"),
+            "retention": None if context().keeper is None else context().keeper.status(),
             "agents": totals,
             "losses": [entry for entry in agents().losses(agents().ever_lost(totals), losses_since_ns, None) if is_loss(entry)],
         }

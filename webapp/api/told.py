@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 
 from jobdb.runs import LATEST_NS
-from pipeline.store import BEGIN, Store
+from pipeline.store import BEGIN, PlaceLost, Store
 from pipeline.store.mark import Key
 
 from .losses import TOLD
@@ -41,6 +41,13 @@ class Told:
         return told
 
     def _update(self) -> None:
+        try:
+            self._read()
+        except PlaceLost:
+            self._place, self._grain_ns, self._sums = BEGIN, GRAIN_NS, {}
+            self._read()
+
+    def _read(self) -> None:
         while True:
             # With one grain for all times there is nothing left to merge: then their number is that of the boots that ever lost anything.
             limit = SUMS_MAX + 1 if self._grain_ns < GRAIN_NS_MAX else LATEST_NS

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pipeline.schema import day_of
-from pipeline.store import Letters, Progress, Proof
+from pipeline.store import Letters, Progress, Proof, StoreError
 from pipeline.store.elastic.bulk import Bulk, removals
 from pipeline.store.elastic.books import read_marks
 from pipeline.store.elastic.reader import Reader, all_of
+from pipeline.store.elastic.retention import gone
 from pipeline.store.mark import Gap, Key, Mark
 
 # Lines that an audit tells of dead letters, and how much of the newest one's text.
@@ -65,8 +66,11 @@ def _unbooked(reader: Reader, nodes: Sequence[str] | None) -> dict[Key, Mark]:
     aggs: dict[str, Any] = {"seq": {"max": {"field": "seq"}}, "jobs": {"filter": {"exists": {"field": "event"}}}}
     aggs |= {f"{which}_{name}": {which: {"field": name}} for which in ("min", "max") for name in ("@timestamp", "start", "time")}
     found: dict[Key, Mark] = {}
-    for bucket in reader.composite(_ALL, query, _BY_BOOT, aggs):
-        seq, came = int(bucket["seq"]["value"]), bucket["doc_count"]
+    buckets = list(reader.composite(_ALL, query, _BY_BOOT, aggs))
+    dropped = gone(reader, nodes).others if buckets else {}
+    for bucket in buckets:
+        went, last = dropped.get((bucket["key"]["node"], int(bucket["key"]["boot"], 16)), (0, 0))
+        seq, came = max(int(bucket["seq"]["value"]), last), bucket["doc_count"] + went
         first_ns, last_ns = (_when(bucket, which) for which in ("min", "max"))
         gaps = (Gap(1, seq, seq - came, first_ns, last_ns),) if came < seq else ()
         found[bucket["key"]["node"], int(bucket["key"]["boot"], 16)] = Mark(seq, gaps, jobs=bucket["jobs"]["doc_count"], first_ns=first_ns, last_ns=last_ns)
@@ -154,7 +158,7 @@ def proof(reader: Reader, node: str | None, since_ns: int) -> Iterator[Progress 
     indices lie amid each other, they are read one by one."""
     known = dict(boots(reader, node, since_ns)[:BOOTS_MAX])
     nodes = sorted({key[0] for key in known}) if node is None else [node]
-    committed = reader.committed()
+    committed, dropped = reader.committed(), gone(reader)
     base = [committed] + ([{"term": {"node": node}}] if node is not None else [{"terms": {"node": nodes}}] if since_ns and nodes else [])
     total = reader.count(_ROWS, all_of(*base))
     yield Progress(0, total)
@@ -178,7 +182,9 @@ def proof(reader: Reader, node: str | None, since_ns: int) -> Iterator[Progress 
         found[key] = (rows, rows if apart or len(parts) == 1 else _distinct(reader, committed, key))
     days = {day: count for day, count in _days(reader, base, since_ns, known if since_ns else None)}
     yield Progress(total, total)
-    by_boot = {key: (mark.rows, *found.pop(key, (0, 0))) for key, mark in known.items()}
+    if gone(reader).ids != dropped.ids:
+        raise StoreError("records were dropped while they were counted, as `bellrock retention` does: ask again")
+    by_boot = {key: (mark.rows - dropped.rows.get(key, 0), *found.pop(key, (0, 0))) for key, mark in known.items()}
     yield Proof(by_boot | {key: (0, *counts) for key, counts in found.items()}, dict(sorted(days.items())))
 
 

@@ -22,6 +22,8 @@ from pipeline.store.marks import MARKS_KEPT, Marks
 
 # Commits that the table of marks may be behind.
 COMMITS_MAX = 32
+# An index that is known to be there may be dropped, and is made again with all its settings after so long at the latest; until then its template does.
+MADE_KNOWN_S = 600.0
 # A new index has a node within this, or is told to find none.
 PLACED_WITHIN_S = 20
 TOTALS = ("run", "sample", "job", "duplicates", "dead_letters", "letters_dropped", "missing")
@@ -40,6 +42,7 @@ class Books:
         self._pending: dict[Key, Mark] = {}  # moved since
         self._made: set[tuple[str, str, str]] = set()  # indices that are there
         self._void: int | None = None  # a number that no batch has, until its sums by second were looked for once more
+        self._made_until = 0.0
         self.head = 0
         self.dated = names.Dated(0, [(0, period)])
         self.totals = dict.fromkeys(TOTALS, 0)
@@ -74,6 +77,9 @@ class Books:
 
     def make_indices(self, wanted: Iterable[tuple[str, str, str]]) -> None:
         """Sees that indices (kind, layer, period) are there."""
+        if time.monotonic() > self._made_until:
+            self._made.clear()
+            self._made_until = time.monotonic() + MADE_KNOWN_S
         for kind, layer, period in wanted:
             if (kind, layer, period) not in self._made:
                 self._make(names.index(kind, layer, self.group, period), definition(kind, layer, self.group))

@@ -3,8 +3,8 @@
 import logging
 import ssl
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -35,7 +35,8 @@ _NDJSON = {"content-type": "application/x-ndjson", "accept": "application/json"}
 
 @dataclass(frozen=True)
 class Settings:
-    """Where Elasticsearch is. password_file, ca: paths; "" where there is none. urls: tried in turn. period: of new indices."""
+    """Where Elasticsearch is. password_file, ca: paths; "" where there is none. urls: tried in turn. period: of new indices. days: how long
+    records are kept, by class, for the shard budget."""
 
     urls: Sequence[str]
     user: str = ""
@@ -44,6 +45,7 @@ class Settings:
     timeout_s: float = 60.0
     period: str = "month"
     bulk_threads: int = 2
+    days: Mapping[str, int] = field(default_factory=dict)
 
 
 class Client:

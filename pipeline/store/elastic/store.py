@@ -7,7 +7,7 @@ again overwrites itself, and bear the number of the commit, so that they count o
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from pipeline.rollup import COLUMNS, run_columns
 from pipeline.schema import KINDS
 from pipeline.store import BEGIN, CONFLICT, Appended, Letters, Place, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded
 from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batch, check_clock
-from pipeline.store.elastic import audit, documents, names, rollups, runs, samples
+from pipeline.store.elastic import audit, budget, documents, names, retention, rollups, runs, samples
 from pipeline.store.elastic.books import Books, TakenOver, read_totals
 from pipeline.store.elastic.bulk import Bulk, action, bodies_of, removals
 from pipeline.store.elastic.client import Client, Settings, dumps
@@ -27,6 +27,7 @@ from pipeline.store.elastic.job_events import JobEvents
 from pipeline.store.elastic.reader import Reader
 from pipeline.store.elastic.runs import Asked
 from pipeline.store.mark import Key, Mark
+from pipeline.store.parts import CLASSES, TOLD_MAX, Part
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,8 @@ class ElasticsearchStore:
         if settings.period not in names.PERIODS:
             raise StoreError(f"elasticsearch.period = {settings.period!r}: expected one of {', '.join(names.PERIODS)}")
         self.client = Client(settings)
+        self._settings = settings
+        self._group = group
         self._bulk = Bulk(self.client, settings.bulk_threads)
         self._committed: tuple[str, int] | None = None  # by this object
         self._reader = Reader(self.client, lambda: self._committed)
@@ -79,6 +82,7 @@ class ElasticsearchStore:
                 raise StoreError(self._taken)
             try:
                 if not self._is_open:
+                    self.check_shards()
                     self._committed = None
                     self._books.open()
                     self._committed = (self._books.group, self._books.head)
@@ -261,6 +265,36 @@ class ElasticsearchStore:
         self._check_open()
         return JobEvents(self._reader).since(after, limit)
 
+    # -- retention
+
+    def expired(self, before_ns: Mapping[str, int]) -> list[Part]:
+        """See `pipeline.retention.Droppable.expired`: indices whose period has ended before."""
+        self._check_open()
+        return retention.expired(self._reader, before_ns, time.time_ns())
+
+    def drop(self, part: Part) -> Part | None:
+        """See `pipeline.retention.Droppable.drop`."""
+        self._check_open()
+        return retention.drop(self._reader, self._bulk, part)
+
+    def dropped(self, limit: int = TOLD_MAX) -> list[Part]:
+        """See `pipeline.retention.Droppable.dropped`."""
+        self._check_open()
+        return retention.dropped(self._reader, limit)
+
+    def check_shards(self) -> budget.Budget:
+        """See `pipeline.store.elastic.budget.check`."""
+        return budget.check(self.client, self._settings.days, self._settings.period, self._group)
+
+    def shards(self) -> budget.Budget:
+        """How many shards all groups will have, and how many the cluster takes."""
+        return budget.of_cluster(self.client, self._settings.days, self._settings.period, None)
+
+    def dropped_letters(self) -> dict[Key, tuple[int, int]]:
+        """See `Store.dropped_letters`."""
+        self._check_open()
+        return retention.gone(self._reader).letters
+
     def status(self) -> dict[str, Any]:
         """See `Store.status`, over all groups. While Elasticsearch does not answer it tells what it told last, and `error`.
         Besides: `url`, and `groups`: a list of {group, commits, last_commit_ns, indices, unassigned (indices whose node is away), blocked
@@ -270,10 +304,13 @@ class ElasticsearchStore:
             self._reader.heads()
             last = read_totals(self._reader)
             marks = audit.boots(self._reader, None, 0)
+            dead_letters = sum(of["totals"]["dead_letters"] for of in last.values())
+            dropped = retention.dropped(self._reader, retention.PARTS_MAX)
             self._status = {
                 "records": {name: sum(of["totals"][name] for of in last.values()) for name in KINDS},
-                "dead_letters": sum(of["totals"]["dead_letters"] for of in last.values()),
-                "dead_letters_dropped": sum(of["totals"]["letters_dropped"] for of in last.values()),
+                "records_dropped": {name: sum(part.records for part in dropped if CLASSES[part.data] == name) for name in KINDS},
+                "dead_letters": dead_letters,
+                "dead_letters_dropped": max(0, dead_letters - self._reader.count("bellrock-letter-*", self._reader.committed())),
                 "duplicates": sum(of["totals"]["duplicates"] for of in last.values()),
                 "missing": sum(mark.missing for _, mark in marks),
                 "high_water": [_shown(key, mark) for key, mark in marks[:HIGH_WATER_SHOWN_MAX]],
@@ -284,6 +321,7 @@ class ElasticsearchStore:
             error = str(failed)
         nothing = {
             "records": dict.fromkeys(KINDS, 0),
+            "records_dropped": dict.fromkeys(KINDS, 0),
             "dead_letters": 0,
             "dead_letters_dropped": 0,
             "duplicates": 0,

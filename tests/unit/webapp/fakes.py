@@ -5,6 +5,7 @@ import threading
 from dataclasses import replace
 
 from jobdb.repository import JobDB
+from pipeline.retention import Keeper
 from pipeline.store import Progress, Proof
 from tests.unit.jobdb.tables import SCHEMA, T0, row, table
 from webapp.api import create_app
@@ -21,6 +22,7 @@ class FakeStore:
         self.high_water, self.gaps, self.totals_read = [], [], 0
         self.marks, self.dead_letters, self.boots_beyond, self.audits = [], [], 0, 0
         self.parts, self.proofs_ended = 2, 0
+        self.old, self.gone, self.gone_letters = [], [], {}
 
     def add(self, job, *rows):
         self.rows.setdefault(job, []).extend(rows)
@@ -98,6 +100,20 @@ class FakeStore:
         of_nodes = [r for r in self.rows.get(None, []) if window and r["node"] in window.nodes and r["start"] <= window.to_ns and r["end"] >= window.from_ns]
         return self.rows.get(job, []) + of_nodes
 
+    def expired(self, before_ns):
+        return [part for part in self.old if part.data in before_ns]
+
+    def drop(self, part):
+        self.old.remove(part)
+        self.gone.insert(0, replace(part, dropped_ns=T0))
+        return self.gone[0]
+
+    def dropped(self, limit=1000):
+        return self.gone[:limit]
+
+    def dropped_letters(self):
+        return self.gone_letters
+
     def status(self):
         return {"records": {"run": 3, "sample": 1, "job": 2}, "dead_letters": 0, "high_water": self.high_water, "last_append_ns": None, "error": None}
 
@@ -123,7 +139,7 @@ class Site:
         status = lambda: {"version": "9", "started_ns": 1, "ingest": {"connections": 1}}  # noqa: E731
         # A test client has no socket that the kernel could tell the owner of.
         defaults = {"FRONTEND_DIR": self.frontend, "PEER_UID": lambda environ: os.geteuid()}
-        self.app = create_app(defaults | config, store=self.store, jobdb=self.jobdb, status=status)
+        self.app = create_app(defaults | config, store=self.store, jobdb=self.jobdb, status=status, keeper=Keeper(self.store, {"runs": 180, "samples": 0}))
         self.client = self.app.test_client()
 
     def get(self, path, status=200, **options):

@@ -1,0 +1,149 @@
+"""The verb `bellrock retention`."""
+
+import dataclasses
+import datetime
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bellrock import console, output, text
+from bellrock.errors import EXIT_CODES, BellrockError
+
+if TYPE_CHECKING:
+    from bellrock.config import Config
+
+# A server may have many indices to drop.
+TIMEOUT_S = 3600.0
+
+
+@click.command(
+    short_help="Drop what was kept long enough.",
+    help=f"""Show what is older than [retention] in server.toml says, by class of data, and with --apply drop it.
+
+Without --apply nothing is changed. In Elasticsearch whole indices go, once all of their period is older than the limit, and never one that is
+being written; in DuckDB the rows of whole days. What went is kept in the books: an audit stays clean, and tells what was dropped when.
+A running server does it; without one this command does, with the account of [elasticsearch].
+
+\b
+Examples:
+  bellrock retention
+  bellrock retention --plan
+  bellrock retention --apply
+  bellrock retention --json | jq '[.expired[].bytes] | add'
+
+{EXIT_CODES}""",
+)
+@click.option("--apply", "is_applied", is_flag=True, help="Drop it.")
+@click.option("--plan", "shows_shards", is_flag=True, help="Show how many shards the groups make within the retention, and how many the cluster takes.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option(
+    "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), help="Settings, where no server runs; default server.toml in the state directory."
+)
+def retention(is_applied: bool, shows_shards: bool, as_json: bool, config_file: Path | None) -> None:
+    from bellrock import config, paths
+
+    if is_applied and shows_shards:
+        raise click.UsageError("--plan shows and --apply drops: give one of them")
+    state = paths.state_dir()
+    with _asked(state, lambda: config.load(config_file, state)) as (plan, apply):
+        told = apply() if is_applied else plan()
+    if as_json:
+        output.show_json(told)
+    elif is_applied:
+        console.say(f"dropped {_sum(told['dropped'])}" if told["dropped"] else "nothing was old enough")
+        if told["left"]:
+            console.warn(f"{text.of(len(told['left']), 'index')} left for the next time: somebody writes there ({', '.join(part['name'] for part in told['left'][:5])})")
+        _table(told["dropped"])
+    elif shows_shards:
+        output.show(_shards(told["shards"]))
+    else:
+        kept = ", ".join(f"{name.replace('_', ' ')} {f'{days} days' if days else 'for ever'}" for name, days in told["days"].items())
+        console.say(f"kept: {kept}{'; the server drops by itself, once a day' if told['runs'] else ''}")
+        console.say(f"would go: {_sum(told['expired'])}; `bellrock retention --apply` drops it" if told["expired"] else "nothing is old enough to go")
+        _table(told["expired"])
+
+
+@contextmanager
+def _asked(state: Path, load: Any) -> Iterator[tuple[Any, Any]]:
+    """What plans and what applies: those of the server that runs on the state, else of a store of our own."""
+    from bellrock.client import Client
+    from bellrock.state import StateLock, find
+
+    found = find(state)
+    if found is not None:
+        client = Client(found.url, TIMEOUT_S, found.key)
+        yield lambda: client.get("/api/v1/retention"), lambda: client.send("POST", "/api/v1/retention")[0]
+        return
+    lock, settings = StateLock(state), load()
+    is_file = settings.store.kind == "duckdb"
+    if is_file:
+        lock.acquire()
+    try:
+        with _own(settings, state) as ways:
+            yield ways
+    finally:
+        if is_file:
+            lock.release()
+
+
+@contextmanager
+def _own(settings: "Config", state: Path) -> Iterator[tuple[Any, Any]]:
+    import time
+
+    from bellrock.stores import open_store
+    from pipeline.retention import Keeper, limits
+    from pipeline.store import StoreError
+
+    try:
+        store = open_store(settings, state)
+        keeper = Keeper(store, settings.retention.days)
+
+        def plan() -> dict[str, Any]:
+            told = {"days": keeper.days, "before_ns": limits(keeper.days, time.time_ns()), "runs": False}
+            shards = dataclasses.asdict(store.shards()) if settings.store.kind == "elasticsearch" else None
+            return told | {"expired": [part.json() for part in keeper.plan()], "dropped": [part.json() for part in keeper.dropped()], "shards": shards}
+
+        def apply() -> dict[str, Any]:
+            went, left = keeper.apply()
+            return {"dropped": [part.json() for part in went], "left": [part.json() for part in left]}
+
+        try:
+            yield plan, apply
+        finally:
+            store.close()
+    except StoreError as error:
+        raise BellrockError(str(error), "nothing else was dropped; run `bellrock retention` again") from error
+
+
+def _sum(parts: Sequence[dict[str, Any]]) -> str:
+    size = [part["bytes"] for part in parts if part["bytes"] is not None]
+    return f"{text.of(sum(part['records'] for part in parts), 'record')}{f', {text.data(sum(size))}' if size else ''}, in {text.of(len(parts), 'part')}"
+
+
+def _table(parts: Sequence[dict[str, Any]]) -> None:
+    if not parts:
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name, side in (("GROUP", "left"), ("CLASS", "left"), ("WHAT", "left"), ("RECORDS", "right"), ("SIZE", "right"), ("FROM", "left"), ("TO", "left")):
+        table.add_column(name, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    for part in parts:
+        size = text.data(part["bytes"])
+        table.add_row(part["group"] or "-", part["data"], part["name"], text.number(part["records"]), size, _day(part["first_ns"]), _day(part["last_ns"]))
+    output.show(table)
+
+
+def _day(instant_ns: int) -> str:
+    return f"{datetime.datetime.fromtimestamp(max(0, instant_ns) // 10**9, datetime.UTC):%Y-%m-%d}"
+
+
+def _shards(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "the store is DuckDB, which has no shards"
+    from pipeline.store.elastic.budget import Budget, tell
+
+    return tell(Budget(**found))
