@@ -4,6 +4,7 @@ With a store in DuckDB it keeps job events beside it, in the job database that `
 documents, which the central server follows: a log server needs no job database.
 """
 
+import dataclasses
 import gc
 import logging
 import time
@@ -11,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bellrock import paths, ports
+from bellrock import __version__, paths, ports
 from bellrock.config import Config
 from bellrock.errors import Unavailable, UsageError
 from bellrock.state import StateLock
-from bellrock.stores import open_store
+from bellrock.stores import check_shards, open_store
 
 log = logging.getLogger(__name__)
 
@@ -150,6 +151,20 @@ class LogServer:
             told.start()
             self._closing.insert(0, ("the metrics' port", told.stop))
 
+        if self._config.store.kind == "elasticsearch":
+            self._report()
+
+    def _report(self) -> None:
+        """Tells the central server how it is here, by way of the group's books."""
+        from pipeline.store.elastic.client import Client, Settings
+        from pipeline.store.elastic.logservers import Reporter
+
+        client = Client(Settings(**dataclasses.asdict(self._config.elasticsearch)))
+        halves = [name for name, is_here in (("receive", self._receives), ("store", self._stores)) if is_here]
+        reporter = Reporter(client, self._config.group.name, halves, __version__, self.status)
+        reporter.start()
+        self._closing.insert(0, ("what it tells of itself", reporter.stop))
+
     def _open_store(self) -> Any:
         from jobdb.repository import JobDB
         from pipeline.sink import StoreSink
@@ -163,6 +178,7 @@ class LogServer:
             raise Unavailable(str(error), "look at the line above; another process may have the file") from error
         self._closing.insert(0, ("the store", store.close))
         if self._config.store.kind == "elasticsearch":
+            check_shards(store)
             return StoreSink(store)
         jobdb = JobDB(f"sqlite:///{self._state / 'jobs.db'}")
         self._closing.insert(0, ("the job database", jobdb.close))

@@ -22,7 +22,7 @@ from bellrock.agent import AgentChild, agent_toml
 from bellrock.config import Config
 from bellrock.errors import BellrockError, UsageError
 from bellrock.state import StateLock, Where, where
-from bellrock.stores import open_store
+from bellrock.stores import check_shards, open_store
 
 if TYPE_CHECKING:
     from jobdb.repository import JobDB
@@ -97,6 +97,8 @@ class Server:
 
         store = open_store(config, self.state)
         self._closing.insert(0, ("the store", store.close))
+        if config.store.kind == "elasticsearch":
+            check_shards(store)
         jobdb = open_jobdb(config, self.state)
         self._closing.insert(0, ("the job database", jobdb.close))
         if config.is_central:

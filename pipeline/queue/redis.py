@@ -26,7 +26,7 @@ from redis.retry import Retry
 from pipeline.listen import is_loopback
 from pipeline.queue import NotOurs, Piece, QueueError
 from pipeline.queue import redis_scripts as scripts
-from pipeline.queue.redis_check import check
+from pipeline.queue.redis_check import SETTINGS, check, unsafe
 from pipeline.secret import SecretError, read_secret
 
 log = logging.getLogger(__name__)
@@ -337,18 +337,29 @@ class RedisOutlet:
         return self._taken[-1]
 
 
+def _unsafe(client: redis.Redis) -> list[str]:
+    try:
+        return unsafe(client.config_get(*SETTINGS))
+    except redis.ResponseError:
+        return []  # told at the start: our user may not see it
+
+
 def look(settings: RedisSettings) -> dict[str, Any]:
-    """What an operator would see: `waiting`, `taken` (items in taken lists), `lease` (who consumes, None: nobody) and `memory_bytes`. Raises QueueError."""
+    """What an operator would see: `waiting`, `taken` (items in taken lists), `lease` (who consumes, None: nobody) `memory_bytes`,
+    `memory_max_bytes` (0: no bound), `items_max`, and `unsafe` (what of its settings loses records). Raises QueueError."""
     connection = _Connection(settings)
 
     def ask() -> dict[str, Any]:
         client, name = connection.client, settings.name
-        lease = client.get(f"{name}:lease")
+        lease, memory = client.get(f"{name}:lease"), client.info("memory")
         return {
             "waiting": client.llen(name),
             "taken": sum(client.llen(key) for key in client.scan_iter(f"{name}:taken:*", count=1000)),
             "lease": None if lease is None else lease.decode("utf-8", "backslashreplace").partition(" ")[2],
-            "memory_bytes": client.info("memory")["used_memory"],
+            "memory_bytes": memory["used_memory"],
+            "memory_max_bytes": memory["maxmemory"],
+            "items_max": settings.items_max,
+            "unsafe": _unsafe(client),
         }
 
     try:

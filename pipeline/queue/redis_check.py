@@ -9,6 +9,7 @@ log = logging.getLogger(__name__)
 
 # The first with flags for scripts, without which a queue that is out of memory could not be emptied.
 MAJOR_VERSION_MIN = 7
+SETTINGS = ("appendonly", "appendfsync", "maxmemory", "maxmemory-policy")
 
 
 def check(client: redis.Redis, name: str) -> list[str]:
@@ -17,17 +18,18 @@ def check(client: redis.Redis, name: str) -> list[str]:
     if int(str(server["redis_version"]).split(".")[0]) < MAJOR_VERSION_MIN:
         raise redis.RedisError(f"it is version {server['redis_version']}, and {MAJOR_VERSION_MIN} or newer is needed; install a newer one")
     try:
-        settings: dict[str, Any] = client.config_get("appendonly", "appendfsync", "maxmemory", "maxmemory-policy")
+        settings: dict[str, Any] = client.config_get(*SETTINGS)
     except redis.ResponseError as error:
         warnings = [f"whether it keeps what it is given cannot be seen ({error}); let our user run `CONFIG GET`"]
     else:
-        warnings = _unsafe(settings)
+        warnings = unsafe(settings)
     for text in warnings:
         log.warning("queue %s: %s", name, text)
     return warnings
 
 
-def _unsafe(settings: dict[str, Any]) -> list[str]:
+def unsafe(settings: dict[str, Any]) -> list[str]:
+    """What of these settings loses records, and what to do."""
     warnings = []
     if settings.get("appendonly") != "yes":
         warnings.append("appendonly is off: what is acknowledged is lost when Redis ends; set `appendonly yes` and `appendfsync always` in redis.conf")

@@ -10,6 +10,7 @@ from flask import Blueprint, jsonify
 from . import params
 from .agents import is_loss
 from .context import agents, context
+from .groups import with_troubles
 
 blueprint = Blueprint("system", __name__)
 
@@ -54,6 +55,7 @@ def status():
             "missing": stored.get("missing", 0),
             "last_append_ns": stored.get("last_append_ns"),
             "store_error": stored.get("error"),
+            "groups": with_troubles(stored.get("groups", []), time.time_ns()),
             "retention": None if context().keeper is None else context().keeper.status(),
             "agents": totals,
             "losses": [entry for entry in agents().losses(agents().ever_lost(totals), losses_since_ns, None) if is_loss(entry)],

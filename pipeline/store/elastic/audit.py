@@ -27,19 +27,23 @@ _BY_BOOT: tuple[dict, ...] = ({"node": {"terms": {"field": "node"}}}, {"boot": {
 _UNBOOKED = {"bool": {"must_not": [{"exists": {"field": "commit"}}]}}
 
 
-def marks(reader: Reader, nodes: Sequence[str] | None = None) -> dict[Key, Mark]:
-    """What came of each boot (of nodes), of all groups; of groups that keep no books, as their documents tell."""
+Booked = list[tuple[str, Key, Mark]]
+
+
+def marks(reader: Reader, nodes: Sequence[str] | None = None, booked: Booked | None = None) -> dict[Key, Mark]:
+    """What came of each boot (of nodes), of all groups; of groups that keep no books, as their documents tell. booked: those of the books, where
+    they were just read."""
     found = _unbooked(reader, nodes)
-    for _, key, mark in read_marks(reader, nodes):
+    for _, key, mark in read_marks(reader, nodes) if booked is None else booked:
         known = found.get(key)
         found[key] = mark if known is None or known.seq <= mark.seq else known
     return found
 
 
-def boots(reader: Reader, node: str | None, since_ns: int) -> list[tuple[Key, Mark]]:
+def boots(reader: Reader, node: str | None, since_ns: int, booked: Booked | None = None) -> list[tuple[Key, Mark]]:
     """See `pipeline.store.Store.boots`, without its bound."""
     reader.heads()
-    found = sorted(marks(reader, None if node is None else [node]).items(), key=lambda entry: (-entry[1].last_ns, entry[0]))
+    found = sorted(marks(reader, None if node is None else [node], booked).items(), key=lambda entry: (-entry[1].last_ns, entry[0]))
     newest: dict[str, int] = {}
     for (name, _), mark in found:
         newest[name] = max(newest.get(name, 0), mark.last_ns)

@@ -22,6 +22,10 @@ PER_NODE = 1000
 _PREFIX = "bellrock-books-"
 
 
+class DoesNotFit(StoreError):
+    """The cluster would not take the shards of another group."""
+
+
 @dataclass(frozen=True)
 class Budget:
     """shards: there will be so many of `groups` groups with indices of a `period`; allowed: the cluster takes so many; others: of these it has so many
@@ -70,13 +74,13 @@ def _shards(groups: int, days: Mapping[str, int], period: str, replicas: int) ->
 def of_cluster(client: Client, days: Mapping[str, int], period: str, own: str | None = None) -> Budget:
     """The budget of a cluster as it is: its nodes, its limit, the groups that have books there, and `own`. Raises StoreError."""
     health = client.ask("GET", "/_cluster/health?filter_path=number_of_data_nodes,active_shards,unassigned_shards")
-    settings = client.ask("GET", "/_cluster/settings?include_defaults=true&flat_settings=true&filter_path=*.cluster.max_shards_per_node")
+    settings = client.ask("GET", "/_cluster/settings?include_defaults=true&filter_path=*.cluster.max_shards_per_node")
     rows = client.ask("GET", "/_cat/indices/bellrock-*?format=json&expand_wildcards=open&h=index,pri,rep")
     groups = {row["index"].removeprefix(_PREFIX) for row in rows if row["index"].startswith(_PREFIX)} | ({own} if own else set())
     ours = sum(int(row["pri"]) * (1 + int(row["rep"])) for row in rows)
     others = max(0, health["active_shards"] + health.get("unassigned_shards", 0) - ours)
-    name = "cluster.max_shards_per_node"
-    per_node = next((int(settings[scope][name]) for scope in ("transient", "persistent", "defaults") if name in settings.get(scope, {})), PER_NODE)
+    given = (settings.get(scope, {}).get("cluster", {}).get("max_shards_per_node") for scope in ("transient", "persistent", "defaults"))
+    per_node = next((int(found) for found in given if found is not None), PER_NODE)
     return budget(len(groups), days, period, per_node, health["number_of_data_nodes"], others=others)
 
 
@@ -88,10 +92,11 @@ def tell(found: Budget) -> str:
 
 
 def check(client: Client, days: Mapping[str, int], period: str, own: str | None) -> Budget:
-    """The budget, told in the log where it does not fit. Raises StoreError where it does not and group `own` is a new one, which would make it worse."""
+    """The budget, told in the log where it does not fit. Raises DoesNotFit where it does
+    not and group `own` is a new one, which would make it worse; and StoreError."""
     found = of_cluster(client, days, period, own)
     if found.advice:
         if own is not None and client.answer("HEAD", f"/{books(own)}", fine=(404,))[0] == 404:
-            raise StoreError(f"group {own} is not begun at Elasticsearch at {client.where}: {tell(found)}; `bellrock retention --plan` shows it")
+            raise DoesNotFit(f"group {own} is not begun at Elasticsearch at {client.where}: {tell(found)}; `bellrock retention --plan` shows it")
         log.warning("store: %s; `bellrock retention --plan` shows it", tell(found))
     return found

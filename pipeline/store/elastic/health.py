@@ -3,13 +3,21 @@
 import re
 from typing import Any
 
+from pipeline.store.elastic import logservers
 from pipeline.store.elastic.client import Client
+from pipeline.store.elastic.reader import Reader
+from pipeline.store.mark import Key, Mark
 
 _GROUP = re.compile(r"bellrock-(?:books|[a-z]+-[a-z]+)-([a-z0-9_]{1,32})(?:-[0-9a-z.]+)?")
 
 
-def group_states(client: Client, last: dict[str, dict]) -> list[dict[str, Any]]:
-    """By name. last: as `pipeline.store.elastic.books.read_totals` gives it."""
+def group_states(reader: Reader, last: dict[str, dict], booked: list[tuple[str, Key, Mark]]) -> list[dict[str, Any]]:
+    """By name. last: as `pipeline.store.elastic.books.read_totals` gives it, booked: as `read_marks` does. Of each: the number and time of its last commit, its indices and which of
+    them have no node (`unassigned`) or take nothing (`blocked`), its data `nodes`, how many `agents` (nodes of the machine) have written, and its `log_servers`."""
+    client = reader.client
+    servers, agents, nodes = logservers.read(reader), dict[str, set[str]](), _nodes(client)
+    for group, key, _ in booked:
+        agents.setdefault(group, set()).add(key[0])
     states: dict[str, dict[str, Any]] = {}
 
     def of(index: str) -> dict[str, Any] | None:
@@ -19,7 +27,8 @@ def group_states(client: Client, last: dict[str, dict]) -> list[dict[str, Any]]:
         group = found[1]
         commit = last.get(group)
         new = {"group": group, "commits": commit and commit["number"], "last_commit_ns": commit and commit["time_ns"]}
-        return states.setdefault(group, new | {"indices": 0, "unassigned": [], "blocked": []})
+        told = {"nodes": nodes.get(group, []), "agents": len(agents.get(group, ())), "log_servers": servers.get(group, [])}
+        return states.setdefault(group, new | {"indices": 0, "unassigned": [], "blocked": []} | told)
 
     for row in client.ask("GET", "/_cat/indices/bellrock-*?format=json&h=index,health&expand_wildcards=open"):
         state = of(row["index"])
@@ -35,3 +44,18 @@ def group_states(client: Client, last: dict[str, dict]) -> list[dict[str, Any]]:
         state["unassigned"].sort()
         state["blocked"].sort()
     return [states[group] for group in sorted(states)]
+
+
+def _nodes(client: Client) -> dict[str, list[dict[str, Any]]]:
+    """By group, the data nodes that are there: name, version, and bytes of their disk."""
+    groups = {row["node"]: row["value"] for row in client.ask("GET", "/_cat/nodeattrs?format=json&h=node,attr,value") if row["attr"] == "group"}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in client.ask("GET", "/_cat/nodes?format=json&bytes=b&h=name,version,disk.total,disk.avail"):
+        if row["name"] in groups:
+            disk = {"disk_bytes": _number(row["disk.total"]), "disk_free_bytes": _number(row["disk.avail"])}
+            found.setdefault(groups[row["name"]], []).append({"name": row["name"], "version": row["version"], **disk})
+    return found
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None

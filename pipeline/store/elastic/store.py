@@ -19,7 +19,7 @@ from pipeline.schema import KINDS
 from pipeline.store import BEGIN, CONFLICT, Appended, Letters, Place, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded
 from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batch, check_clock
 from pipeline.store.elastic import audit, budget, documents, names, retention, rollups, runs, samples
-from pipeline.store.elastic.books import Books, TakenOver, read_totals
+from pipeline.store.elastic.books import Books, TakenOver, read_marks, read_totals
 from pipeline.store.elastic.bulk import Bulk, action, bodies_of, removals
 from pipeline.store.elastic.client import Client, Settings, dumps
 from pipeline.store.elastic.health import group_states
@@ -297,13 +297,14 @@ class ElasticsearchStore:
 
     def status(self) -> dict[str, Any]:
         """See `Store.status`, over all groups. While Elasticsearch does not answer it tells what it told last, and `error`.
-        Besides: `url`, and `groups`: a list of {group, commits, last_commit_ns, indices, unassigned (indices whose node is away), blocked
-        (indices that take nothing)}."""
+        Besides: `url`, and `groups`: a list of what
+        `pipeline.store.elastic.health.group_states` tells of each."""
         self._check_open()
         try:
             self._reader.heads()
             last = read_totals(self._reader)
-            marks = audit.boots(self._reader, None, 0)
+            booked = read_marks(self._reader, None)
+            marks = audit.boots(self._reader, None, 0, booked)
             dead_letters = sum(of["totals"]["dead_letters"] for of in last.values())
             dropped = retention.dropped(self._reader, retention.PARTS_MAX)
             self._status = {
@@ -314,7 +315,7 @@ class ElasticsearchStore:
                 "duplicates": sum(of["totals"]["duplicates"] for of in last.values()),
                 "missing": sum(mark.missing for _, mark in marks),
                 "high_water": [_shown(key, mark) for key, mark in marks[:HIGH_WATER_SHOWN_MAX]],
-                "groups": group_states(self.client, last),
+                "groups": group_states(self._reader, last, booked),
             }
             error = None
         except StoreError as failed:

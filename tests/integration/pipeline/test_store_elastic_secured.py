@@ -1,6 +1,8 @@
 """Elasticsearch with TLS and users: the roles of docs/elasticsearch.md are enough, and no more than that is needed to be told what is wrong."""
 
+import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -13,13 +15,15 @@ from pipeline.store.elastic.store import ElasticsearchStore
 from tests.servers import started
 from tests.unit.pipeline.events import job_event, run_event, sample_event
 
+ANALYST = Path(__file__).resolve().parents[3] / "docs/analyst.md"
 DOCS = Path(__file__).resolve().parents[3] / "docs/elasticsearch.md"
 
 
 @pytest.fixture
 def node(server_folder, server_tls):
-    roles = yaml.safe_load(re.search(r"```yaml\n(.*?)```", DOCS.read_text(), re.S)[1])
+    roles = {name: role for block in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.S) for name, role in yaml.safe_load(block).items()}
     users = {"writer": User("write-it", ("bellrock_writer",)), "reader": User("read-it", ("bellrock_reader",))}
+    users |= {"keeper": User("keep-it", ("bellrock_reader", "bellrock_retention"))}
     made = started(Elasticsearch(server_folder(), name="g1", group="g1", security=Security(server_tls, "admin-it", users, roles)))
     yield made
     made.stop()
@@ -27,7 +31,7 @@ def node(server_folder, server_tls):
 
 def test_the_documented_roles_are_enough(node, server_tls, tmp_path):
     """One test: a start takes 15 s and more."""
-    for user, password in (("writer", "write-it"), ("reader", "read-it"), ("wrong", "read-it2")):
+    for user, password in (("writer", "write-it"), ("reader", "read-it"), ("keeper", "keep-it"), ("wrong", "read-it2")):
         (tmp_path / user).write_text(f"{password}\n")
         (tmp_path / user).chmod(0o600)
 
@@ -44,6 +48,8 @@ def test_the_documented_roles_are_enough(node, server_tls, tmp_path):
         *_, proof = store.proof()
         assert list(proof.boots.values()) == [(2, 2, 2)]
         store.close()
+    check_worked_questions(open_as("reader"))
+    check_retention(open_as("reader"), open_as("keeper"))
     for store, what in (
         (open_as("reader", group="g1"), "the user's role lacks a privilege: see roles.yml"),
         (open_as("reader", "wrong", group="g1"), "look at elasticsearch.user and the password"),
@@ -51,4 +57,36 @@ def test_the_documented_roles_are_enough(node, server_tls, tmp_path):
     ):
         with pytest.raises(StoreError, match=what):
             store.append([run_event(5)])
+        store.close()
+
+
+def check_worked_questions(store):
+    """Each of docs/analyst.md, with the reader's role: all find something in what was written."""
+    questions = re.findall(r"^### (E\d+)\. .*?`GET (/\S+)`\n\n```json\n(.*?)\n```", ANALYST.read_text(), re.S | re.M)
+    assert [name for name, _, _ in questions] == [f"E{n}" for n in range(1, len(questions) + 1)] and len(questions) >= 6
+    found = {}
+    for name, path, body in questions:
+        answer = store.client.ask("POST", path, json.loads(body))
+        assert answer["_shards"]["failed"] == 0, name
+        found[name] = {which: agg["buckets"] for which, agg in answer["aggregations"].items()}
+        if name != "E4":  # nothing failed
+            assert all(found[name].values()), name
+    assert [(bucket["key"], bucket["bytes"]["value"], bucket["calls"]["value"]) for bucket in found["E1"]["op"]] == [("write", 4096, 1)]
+    assert found["E3"]["who"][0]["key"] == [1000, "local-1"] and found["E3"]["who"][0]["bytes"]["value"] == 4096
+    assert [(bucket["written"]["value"], bucket["read"]["value"]) for bucket in found["E5"]["minute"]] == [(4096, 0)]
+    assert found["E6"]["job"][0]["key"] == "local-1" and found["E8"]["component"][0]["nodes"]["value"] == 1
+    store.close()
+
+
+def check_retention(reader, keeper):
+    """What began before the group's floor goes: the reader may not, the keeper may, and neither removes books."""
+    (part,) = [part for part in keeper.expired({"runs": time.time_ns()}) if part.data == "runs"]
+    with pytest.raises(StoreError, match="lacks a privilege"):
+        reader.drop(part)
+    with pytest.raises(StoreError, match="lacks a privilege"):
+        keeper.client.ask("DELETE", "/bellrock-books-g1")
+    assert keeper.drop(part).records == 1
+    *_, proof = keeper.proof()
+    assert list(proof.boots.values()) == [(1, 1, 1)]
+    for store in (reader, keeper):
         store.close()

@@ -30,6 +30,18 @@ export interface Boot {
   told: Record<string, number>;
 }
 
+/** Dead letters of one spool for one reason. */
+export interface DeadLetters {
+  /** null: the record bears no usable id. */
+  node: string | null;
+  boot: string | null;
+  cause: string;
+  count: number;
+  last_ns: number;
+  /** The newest one's. */
+  reason: string;
+}
+
 export interface Audit {
   now_ns: number;
   /** false: there are more spools than an audit looks at; a flaw says so. */
@@ -39,6 +51,7 @@ export interface Audit {
   flaws_total: number;
   boots: Boot[];
   boots_total: number;
+  dead_letters?: DeadLetters[];
 }
 
 export type Span = "day" | "ever";

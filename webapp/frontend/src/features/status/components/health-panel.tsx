@@ -8,7 +8,7 @@ import { bootColumns } from "./boot-columns";
 
 /** Flaws in view; `bellrock audit` lists them all. */
 const FLAWS_SHOWN = 20;
-const SPANS = ["day", "ever"] as const;
+export const SPANS = ["day", "ever"] as const;
 
 /** What is missing, what is worth a look, and what came of each spool: the same report as `bellrock audit`. */
 export function HealthPanel() {

@@ -1,13 +1,15 @@
-import { useStatus } from "@/shared/api/status";
+import { useStatus, type Profiles } from "@/shared/api/status";
 import type { Loss } from "@/shared/api/types";
 import { lossWords } from "@/shared/losses";
 import { Figure, Tile } from "@/shared/ui/figure";
 import { Empty, ErrorNote, Loading, Note, Panel } from "@/shared/ui/states";
 import { Table, sortRows } from "@/shared/ui/table";
-import { useUrlState } from "@/shared/url-state";
+import { choice, useUrlState } from "@/shared/url-state";
 import { formatCount, formatDuration, formatTime } from "@/shared/units";
 import { agentColumns } from "./agent-columns";
-import { HealthPanel } from "./health-panel";
+import { GroupsPanel } from "./groups-panel";
+import { HealthPanel, SPANS } from "./health-panel";
+import { LettersPanel } from "./letters-panel";
 
 const INTERVAL_MS = 2000;
 
@@ -30,6 +32,7 @@ export function StatusPage() {
               <strong>The store fails: {status.store_error}.</strong> Records wait in the agents' spools until it works again.
             </Note>
           )}
+          {status.retention?.error && <Note tone="bad" testId="retention-error"><strong>Old records cannot be dropped: {status.retention.error}.</strong></Note>}
           {status.losses.length > 0 && <LossNote losses={status.losses} />}
           <dl className="tiles">
             <Tile label="Server"><Figure name="version" value={status.version} text={status.version} /></Tile>
@@ -40,14 +43,19 @@ export function StatusPage() {
               <Tile key={kind} label={`Records: ${kind}`}><Figure name={`records-${kind}`} value={count} text={formatCount(count)} /></Tile>
             ))}
             <Tile label="Dead letters" help="Records that were refused because they do not fit the schema or bear times that cannot be" tone={status.dead_letters > 0 ? "bad" : undefined}
-              note={status.dead_letters > 0 ? "refused; Health says why" : "none refused"}>
+              note={status.dead_letters > 0 ? "refused; below is why" : "none refused"}>
               <Figure name="dead_letters" value={status.dead_letters} text={formatCount(status.dead_letters)} />
             </Tile>
+            {status.profiles && <ProfilesTile profiles={status.profiles} />}
             {ingestFigures(status.ingest).map(([name, value]) => (
               <Tile key={name} label={`Ingest: ${name.replaceAll("_", " ")}`} tone={INGEST_FIGURES.includes(name) ? undefined : "bad"}><Figure name={`ingest-${name}`} value={value} text={formatCount(value)} /></Tile>
             ))}
           </dl>
+          {status.groups !== undefined && status.groups.length > 0 && (
+            <GroupsPanel groups={status.groups} nowMs={nowMs} sort={params.get("groups") ?? "group"} onSort={(groups) => change({ groups })} />
+          )}
           <HealthPanel />
+          <LettersPanel span={choice(params, "span", SPANS)} />
           <Panel title="Agents" testId="agents">
             <Table
               caption="Agents" columns={columns} rows={sortRows(status.agents, columns, sort)} rowKey={(agent) => agent.node}
@@ -59,6 +67,16 @@ export function StatusPage() {
         </>
       )}
     </>
+  );
+}
+
+/** Jobs whose figures nobody has asked for yet are worked out beforehand. */
+function ProfilesTile({ profiles }: { profiles: Profiles }) {
+  const note = profiles.error ?? (profiles.failed > 0 ? `${formatCount(profiles.failed)} cannot be worked out` : profiles.backlog > 0 ? "jobs wait for their figures" : "all jobs have their figures");
+  return (
+    <Tile label="Figures to work out" help="Ended jobs whose figures are not worked out yet; analysts' views lack them" tone={profiles.error ? "bad" : undefined} note={note}>
+      <Figure name="profiles-backlog" value={profiles.backlog} text={formatCount(profiles.backlog)} />
+    </Tile>
   );
 }
 
