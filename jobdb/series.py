@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from pipeline.rollup import METADATA_OPS
 
@@ -85,6 +86,27 @@ def series(runs: Runs, from_ns: int, to_ns: int, points: int = 600, chosen: np.n
         write_ops_per_s=rate(runs.count, "write"),
         metadata_ops_per_s=rate(runs.count, *METADATA_OPS),
     )
+
+
+def step_for(from_ns: int, to_ns: int, points: int) -> int:
+    """As `choose_step_ns`, a second at least."""
+    return max(choose_step_ns(from_ns, to_ns, points), SECOND_NS)
+
+
+def series_of_seconds(found: pa.Table, from_ns: int, to_ns: int, step_ns: int) -> Series:
+    """Rates in bins of `step_ns`, whole seconds, out of sums by second (`pipeline.rollup.SCHEMA`), in steps of which bins are multiples."""
+    first = from_ns // step_ns
+    edges = (first + np.arange(-(-to_ns // step_ns) - first + 1)) * step_ns
+    columns = {name: found[name].to_numpy() for name in found.column_names}
+    start_ns = columns["second"] * SECOND_NS
+    end_ns = start_ns + columns["seconds"] * SECOND_NS
+
+    def rate(name: str) -> np.ndarray:
+        which = np.flatnonzero(columns[name])
+        return spread(start_ns[which], end_ns[which], columns[name][which], edges, step_ns) / (step_ns / 1e9)
+
+    rates = {f"{name}_per_s": rate(name) for name in ("read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops")}
+    return Series(from_ns=int(edges[0]), to_ns=int(edges[-1]), step_ns=step_ns, t_ns=edges[:-1], **rates)
 
 
 def spread(start_ns: np.ndarray, end_ns: np.ndarray, weight: np.ndarray, edges: np.ndarray, step_ns: int | None = None) -> np.ndarray:

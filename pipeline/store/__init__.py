@@ -140,9 +140,10 @@ class Store(Droppable, Protocol):
         good run at first sight."""
         ...
 
-    def runs(self, job: str, columns: Sequence[str] | None = None, window: Window | None = None) -> pa.Table:
+    def runs(self, job: str, columns: Sequence[str] | None = None, window: Window | None = None, span: tuple[int, int] | None = None) -> pa.Table:
         """All runs that claim `job`, in any order, notices included, and all of `window` that are a node's (process "node"); columns as in
         docs/records.md, all by default.
+        span: only those that touch [span[0], span[1]], ns since the epoch.
         Of a large job, runs may come merged where that changes no figure of a profile and `columns` leave out what would be lost.
         Raises KeyError for a column that does not exist, and TooManyRuns where there are more than the store gives out at once."""
         ...

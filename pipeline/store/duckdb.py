@@ -185,17 +185,19 @@ class DuckDBStore:
 
     # -- reading
 
-    def runs(self, job: str, columns: Sequence[str] | None = None, window: Window | None = None) -> pa.Table:
+    def runs(self, job: str, columns: Sequence[str] | None = None, window: Window | None = None, span: tuple[int, int] | None = None) -> pa.Table:
         """See `Store.runs`."""
         names = KINDS["run"].arrow.names
         unknown = [c for c in columns or () if c not in names]
         if unknown:
             raise KeyError(f"runs have no column {unknown[0]!r}; they have {', '.join(names)}")
         wanted = list(names if columns is None else columns)
-        count = self.version(job, window)
+        count = self.version(job, window) if span is None else 0
         where, params = "job = $job", {"job": job}
         if found := self._within([(job, window)])[0]:
             where, params = f"({where} OR {OF_NODES})", params | found
+        if span is not None:
+            where, params = f'({where}) AND "start" <= $span_to AND "end" >= $span_from', params | {"span_from": span[0], "span_to": span[1]}
         merged = count > MERGE_ABOVE and MERGED_COLUMNS.issuperset(wanted)
         if count > RUNS_MAX and not merged:
             raise TooManyRuns(f"job {job[:200]!r} has {count} runs, and no more than {RUNS_MAX} are read at once")
@@ -203,7 +205,7 @@ class DuckDBStore:
             rows = merged_runs(wanted, where) if merged else f"SELECT {quoted(wanted)} FROM runs WHERE {where}"
             table = cursor.sql(f"{rows} LIMIT {RUNS_MAX + 1}", params=params).to_arrow_table()
         if table.num_rows > RUNS_MAX:
-            raise TooManyRuns(f"job {job[:200]!r} has {count} runs, and more than {RUNS_MAX} that cannot be merged")
+            raise TooManyRuns(f"job {job[:200]!r} has {count or 'too many'} runs, and more than {RUNS_MAX} that cannot be merged")
         return table.cast(pa.schema([KINDS["run"].arrow.field(name) for name in wanted]))
 
     def sample_totals(self, component: str, nodes: Sequence[str], after: Place = BEGIN) -> tuple[list[tuple[str, str, float, float]], Place]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 
 from anomaly.phases import find_phases
 from jobdb.job import Job
@@ -15,6 +16,7 @@ from jobdb.profile import LISTED, profile
 from jobdb.repository import JobDB
 from jobdb.runs import COLUMNS, LATEST_NS, Runs, read_runs
 from jobdb.tables import Table, file_table, node_table, process_table
+from pipeline.rollup import SECOND_NS
 from pipeline.store import Store, TooManyRuns, Window
 
 from .errors import Busy
@@ -26,6 +28,11 @@ LOCKS = 64
 PAUSE_FACTOR = 10
 # How long a list of jobs may compute the figures that no one has computed yet.
 LIST_BUDGET_S = 0.5
+# A job that ended so long ago or earlier is listed and shown as its stored profile has it: whether records came since is looked at in the background
+# (webapp/api/settle.py), not while somebody waits.
+FINAL_AFTER_NS = 120 * 10**9
+# Under this name a stored profile bears the nodes that the job ran on, which are not shown with it.
+NODES = "node_names"
 # How long a request waits for another one that has the same job in hand.
 WAIT_S = 5.0
 
@@ -128,13 +135,16 @@ class Analyses:
     def _version(self, job: Job) -> int:
         return self._store.version(job.job_id, _window(job))
 
-    def profile(self, job: Job) -> dict:
-        """The job's profile; a settled job's is stored, so that it need not be computed after a restart."""
+    def profile(self, job: Job) -> tuple[dict, list[str]]:
+        """The job's profile, and the nodes that it ran on, as its records show; a settled job's are stored, so that they need not be worked out after a restart."""
         if job.settled:
             stored = self._jobdb.get_profile(job.key)
-            if stored is not None and stored[0] == self._version(job):
-                return stored[1]
-        return self.get(job).profile
+            if stored is not None and (is_final(job) or stored[0] == self._version(job)):
+                figures = dict(stored[1])
+                nodes = figures.pop(NODES, None)
+                return figures, self._store.nodes(job.job_id, job.uid) if nodes is None else nodes
+        analysis = self.get(job)
+        return analysis.profile, analysis.runs.nodes
 
     def settle(self, job: Job) -> bool:
         """Compute and store the profile of a settled job for nobody who waits: not where another thread has it in hand, and what pages keep
@@ -144,7 +154,8 @@ class Analyses:
             return False
         try:
             version = self._version(job)
-            self._jobdb.put_profile(job.key, version, _figures(self._read(job), job))
+            runs = self._read(job)
+            self._put(job, version, runs, _figures(runs, job))
             return True
         finally:
             lock.release()
@@ -154,15 +165,25 @@ class Analyses:
         versions = self._store.versions([(job.job_id, _window(job)) for job, _ in jobs]) if jobs else []
         return [job for (job, stored), version in zip(jobs, versions, strict=True) if stored != version]
 
-    def nodes(self, job: Job) -> list[str]:
-        """The nodes that the job ran on, as its records show: of the analysis that is kept, if there is one, since the store has to look for them."""
-        kept = self._find(job.key)
-        return kept.runs.nodes if kept is not None else self._store.nodes(job.job_id, job.uid)
+    def seconds(self, job: Job, node: str, from_ns: int, to_ns: int, step_s: int) -> pa.Table:
+        """Sums by second of what the job's processes did (on a node; "": on all), as `Store.seconds`."""
+        to_s = -(-to_ns // SECOND_NS)
+        since_s = max(job.start_ns, 0) // SECOND_NS
+        return self._store.seconds(job.job_id, job.uid, [node] if node else None, from_ns // SECOND_NS, to_s, step_s, since_s=since_s)
+
+    def runs_of_span(self, job: Job, from_ns: int, to_ns: int) -> Runs:
+        """Runs of the job's processes that touch a span."""
+        return read_runs(self._store.runs(job.job_id, COLUMNS, None, (from_ns, to_ns)), uid=job.uid)
+
+    def _put(self, job: Job, version: int, runs: Runs, figures: dict) -> None:
+        self._jobdb.put_profile(job.key, version, figures | {NODES: runs.nodes})
 
     def headlines(self, jobs: list[tuple[Job, tuple[int, dict] | None]]) -> list[dict]:
         """Each job's headline figures, given what is stored of it (version, headline); None for each figure where time, or the number of its
         runs, did not allow it."""
-        versions = self._store.versions([(job.job_id, _window(job)) for job, _ in jobs])
+        unsure = [place for place, (job, stored) in enumerate(jobs) if stored is None or not is_final(job)]
+        asked = self._store.versions([(jobs[place][0].job_id, _window(jobs[place][0])) for place in unsure]) if unsure else []
+        versions = {place: stored[0] for place, (_, stored) in enumerate(jobs) if stored is not None} | dict(zip(unsure, asked, strict=True))
         # From now on: where the store is slow, a list whose time was over by now would never get a figure.
         until_s = self._clock() + LIST_BUDGET_S
         # Those of which nothing is known first: the others have figures, if of earlier records.
@@ -197,13 +218,18 @@ class Analyses:
         ended_s = self._clock()
         analysis = Analysis(job, version, runs, figures, again_at_s=ended_s + PAUSE_FACTOR * (ended_s - began_s))
         if job.settled:
-            self._jobdb.put_profile(job.key, version, figures)
+            self._put(job, version, runs, figures)
         with self._kept_lock:
             self._kept[job.key] = analysis
             self._kept.move_to_end(job.key)
             while len(self._kept) > 1 and (len(self._kept) > ENTRIES_MAX or sum(a.nbytes for a in self._kept.values()) > BYTES_MAX):
                 self._kept.popitem(last=False)
         return analysis
+
+
+def is_final(job: Job) -> bool:
+    """Whether a settled job's stored profile is shown without a look at its records."""
+    return job.settled and job.end_ns is not None and time.time_ns() - job.end_ns > FINAL_AFTER_NS
 
 
 def _figures(runs: Runs, job: Job) -> dict:

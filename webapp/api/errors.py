@@ -38,6 +38,11 @@ def no_job(key: str) -> ApiError:
     return ApiError(404, "no_job", f"there is no job {key[:200]!r}", "run `bellrock jobs` to list those that are known")
 
 
+def no_node(name: str) -> ApiError:
+    """404 for a node."""
+    return ApiError(404, "no_node", f"nothing has come from a node {name[:200]!r}", "`bellrock status` lists nodes that were heard of")
+
+
 def error_response(status: int, code: str, message: str, hint: str) -> Response:
     """The error as a response."""
     response = jsonify({"error": {"code": code, "message": message, "hint": hint}})

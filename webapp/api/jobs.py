@@ -61,10 +61,11 @@ def one_job(job: Job):
     """A job, its profile, and what was lost on its nodes while it ran."""
     params.only()
     shown = job_json(job, time.time_ns())
-    profile = analyses().profile(job) | {"job_id": job.key, "program": job.program, "runtime_s": shown["runtime_s"]}
+    figures, seen = analyses().profile(job)
+    profile = figures | {"job_id": job.key, "program": job.program, "runtime_s": shown["runtime_s"]}
     if profile["granularity"] == "node" and not g.viewer.is_admin:
         profile = unnamed(profile)
     # A job is launched from some nodes and runs on more.
-    nodes = sorted({*job.node_names, *analyses().nodes(job)})
+    nodes = sorted({*job.node_names, *seen})
     losses = agents().losses(nodes, job.start_ns, job.end_ns)
     return jsonify({"job": shown, "profile": profile, "losses": losses})

@@ -24,7 +24,7 @@ JOBS_AT_ONCE = 100
 # Records of other nodes may come after a job's end: those that ended last are looked at again for so long, and so many of them.
 AGAIN_FOR_S = 24 * 3600
 AGAIN_EVERY_S = 60.0
-AGAIN_JOBS_MAX = 200
+AGAIN_JOBS_MAX = 2000
 # It rests as long as a computation took, at most so long.
 REST_S_MAX = 1.0
 # A job whose profile cannot be worked out is tried again at the earliest after so long; of more than so many such jobs all are.

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.schema import KINDS
-from pipeline.store import Window
+from pipeline.store import TooManyRuns, Window
 from pipeline.store.elastic import names
 from pipeline.store.elastic.reader import Reader, all_of
 
@@ -32,14 +32,20 @@ def nodes(reader: Reader, job: str, uid: int, pattern: str = "bellrock-run-*") -
     return sorted(bucket["key"]["node"] for bucket in reader.composite(pattern, query, [{"node": {"terms": {"field": "node"}}}]))
 
 
-def table(reader: Reader, job: str, columns: Sequence[str], window: Window | None) -> pa.Table:
-    """The runs that claim a job, and those of its window."""
+def table(reader: Reader, job: str, columns: Sequence[str], window: Window | None, span: tuple[int, int] | None, limit: int) -> pa.Table:
+    """The runs that claim a job, and those of its window. Raises TooManyRuns for more than `limit`."""
     pattern = pattern_of(window)
     wanted: list[dict] = [{"term": {"job": job}}]
     if window is not None:
         of_window = sorted({*window.nodes, *nodes(reader, job, window.uid, pattern)})
         wanted.append(_within(of_window, window))
-    query = {"bool": {"filter": [reader.committed()], "should": wanted, "minimum_should_match": 1}}
+    filters = [reader.committed()]
+    if span is not None:
+        filters += [{"range": {"start": {"lte": span[1]}}}, {"range": {"end": {"gte": span[0]}}}]
+    query = {"bool": {"filter": filters, "should": wanted, "minimum_should_match": 1}}
+    count = reader.count(pattern, query)
+    if count > limit:
+        raise TooManyRuns(f"job {job[:200]!r} has {count} runs, and no more than {limit} are read at once")
     chunks: dict[str, list[pa.Array]] = {name: [] for name in columns}
     for page in reader.hits(pattern, query, source=True if len(columns) > _FILTERED_MAX else list(columns) or ["seq"]):
         documents = [hit["_source"] for hit in page]

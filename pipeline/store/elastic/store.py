@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pipeline.rollup import COLUMNS, run_columns
 from pipeline.schema import KINDS
-from pipeline.store import BEGIN, CONFLICT, Appended, Letters, Place, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded
+from pipeline.store import BEGIN, CONFLICT, Appended, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded
 from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batch, check_clock
 from pipeline.store.elastic import audit, budget, documents, names, retention, rollups, runs, samples
 from pipeline.store.elastic.books import Books, TakenOver, read_marks, read_totals
@@ -174,16 +174,14 @@ class ElasticsearchStore:
 
     # -- reading
 
-    def runs(self, job: str, columns: Sequence[str] | None = None, window: Window | None = None) -> pa.Table:
+    def runs(self, job: str, columns: Sequence[str] | None = None, window: Window | None = None, span: tuple[int, int] | None = None) -> pa.Table:
         """See `Store.runs`. Of a job's records those are sought that began up to a week before its window or after it."""
         known = KINDS["run"].arrow.names
         unknown = [c for c in columns or () if c not in known]
         if unknown:
             raise KeyError(f"runs have no column {unknown[0]!r}; they have {', '.join(known)}")
-        count = self.version(job, window)
-        if count > RUNS_MAX:
-            raise TooManyRuns(f"job {job[:200]!r} has {count} runs, and no more than {RUNS_MAX} are read at once")
-        return runs.table(self._reader, job, known if columns is None else columns, window)
+        self._check_open()
+        return runs.table(self._reader, job, known if columns is None else columns, window, span, RUNS_MAX)
 
     def nodes(self, job: str, uid: int) -> list[str]:
         """See `Store.nodes`."""

@@ -4,8 +4,12 @@ import os
 import threading
 from dataclasses import replace
 
+import numpy as np
+
 from jobdb.repository import JobDB
 from pipeline.retention import Keeper
+from pipeline.rollup import class_of, roll_up
+from pipeline.rollup import table as summed
 from pipeline.store import Progress, Proof
 from tests.unit.jobdb.tables import SCHEMA, T0, row, table
 from webapp.api import create_app
@@ -18,7 +22,7 @@ class FakeStore:
 
     def __init__(self):
         self.rows, self.sample_rows, self.asked, self.lock = {}, [], 0, threading.Lock()
-        self.versions_asked = 0
+        self.versions_asked = self.seconds_asked = 0
         self.high_water, self.gaps, self.totals_read = [], [], 0
         self.marks, self.dead_letters, self.boots_beyond, self.audits = [], [], 0, 0
         self.parts, self.proofs_ended = 2, 0
@@ -27,11 +31,26 @@ class FakeStore:
     def add(self, job, *rows):
         self.rows.setdefault(job, []).extend(rows)
 
-    def runs(self, job, columns=None, window=None):
+    def runs(self, job, columns=None, window=None, span=None):
         with self.lock:
             self.asked += 1
-        found = table(self._found(job, window))
+        found = table([r for r in self._found(job, window) if span is None or (r["start"] <= span[1] and r["end"] >= span[0])])
         return found.select(list(columns or SCHEMA.names))
+
+    def seconds(self, job, uid, nodes, from_s, to_s, step_s=1, *, of_nodes=False, since_s=None):
+        with self.lock:
+            self.seconds_asked += 1
+        rows = [
+            r
+            for of, found in self.rows.items()
+            for r in found
+            if job in (None, of) and (uid is None or r["uid"] in (uid, None)) and (nodes is None or r["node"] in nodes) and of_nodes == (r["process"] == "node")
+        ]
+        columns = [[class_of(r["op"], r["errno"]) for r in rows], *([r[name] for r in rows] for name in ("start", "end", "bytes", "count", "busy_ns"))]
+        found = roll_up(np.zeros(len(rows), dtype=np.int64), *(np.array(column, dtype=np.int64) for column in columns))
+        from_s, to_s = from_s // step_s * step_s, -(-to_s // step_s) * step_s
+        inside = (found.second < to_s) & (found.second + found.seconds > from_s)
+        return summed(found.second[inside], found.seconds[inside], found.sums[inside], step_s)
 
     def sample_totals(self, component, nodes, after=""):
         self.totals_read += len(self.sample_rows) - int(after or 0)

@@ -37,13 +37,23 @@ def test_list_shows_the_headline(site):
     assert listed["node_names"] == ["n1"] and listed["nodes"] == 2
 
 
-def test_a_page_of_known_jobs_asks_the_store_once(site):
+@pytest.fixture
+def recent(monkeypatch):
+    """However long ago a job ended, it is looked whether records came since."""
+    monkeypatch.setattr("webapp.api.analysis.FINAL_AFTER_NS", 10**20)
+
+
+def test_a_page_of_known_jobs_asks_the_store_once_and_of_final_ones_nothing(site, monkeypatch):
     for job in range(20):
         site.finished_job(job=str(job))
         site.get(f"/api/v1/jobs/{job}")
     before = site.store.versions_asked
     listed = site.get("/api/v1/jobs")["jobs"]
     assert len(listed) == 20 and all(job["write_bytes"] == 12288 for job in listed)
+    assert site.get("/api/v1/jobs/3")["profile"]["write_bytes"] == 12288
+    assert site.store.versions_asked == before
+    monkeypatch.setattr("webapp.api.analysis.FINAL_AFTER_NS", 10**20)
+    assert site.get("/api/v1/jobs")["jobs"] == listed
     assert site.store.versions_asked == before + 1
 
 
@@ -60,12 +70,22 @@ def test_settled_jobs_are_computed_once_even_over_a_restart(site, tmp_path):
     again.close()
 
 
-def test_late_records_of_a_settled_job_count(site):
+def test_late_records_of_a_settled_job_count(site, recent):
     site.finished_job()
     assert site.get("/api/v1/jobs")["jobs"][0]["write_bytes"] == 12288
     site.store.add("7", row("write", T0, bytes=1, node="n3"))
     assert site.get("/api/v1/jobs")["jobs"][0]["write_bytes"] == 12289
     assert site.get("/api/v1/jobs/7")["profile"]["nodes"] == 3
+
+
+def test_late_records_of_a_job_that_ended_long_ago_count_once_they_were_looked_for(site):
+    site.finished_job()
+    analyses, job = site.app.extensions["bellrock"].analyses, site.jobdb.job("7")
+    assert site.get("/api/v1/jobs/7")["profile"]["write_bytes"] == 12288
+    site.store.add("7", row("write", T0, bytes=1, node="n3"))
+    assert site.get("/api/v1/jobs/7")["profile"]["write_bytes"] == 12288
+    assert analyses.outdated(site.jobdb.ended_since(0, 10)) == [job] and analyses.settle(job)
+    assert site.get("/api/v1/jobs/7")["profile"]["nodes"] == 3 and site.get("/api/v1/jobs")["jobs"][0]["write_bytes"] == 12289
 
 
 def test_figures_grow_while_the_job_runs_and_are_exact_once_settled(site, monkeypatch):
@@ -182,7 +202,7 @@ def test_a_running_jobs_earlier_figures_are_shown_while_newer_ones_are_computed(
     assert site.get("/api/v1/jobs/7")["profile"]["write_bytes"] == 10
 
 
-def test_an_ended_job_is_waited_for_but_not_for_ever(site, monkeypatch):
+def test_an_ended_job_is_waited_for_but_not_for_ever(site, recent, monkeypatch):
     """Earlier figures would be taken for its last."""
     site.finished_job()
     site.get("/api/v1/jobs/7")
@@ -232,7 +252,7 @@ def test_list_gives_null_where_time_does_not_allow_it(site, monkeypatch):
     assert site.get("/api/v1/jobs")["jobs"][0]["write_bytes"] == 12288
 
 
-def test_what_only_nodes_saw_is_a_job_s_while_it_ran(site):
+def test_what_only_nodes_saw_is_a_job_s_while_it_ran(site, recent):
     def of_node(start, bytes):
         return row("write", start, start + S, bytes=bytes, node="n1", process="node", uid=None, flags=64)
 
@@ -277,6 +297,39 @@ def test_series_is_null_where_the_job_did_not_run(site):
     assert answer["step_s"] == 1.0
     known = {(t - T0) // S for t, value in zip(answer["t_ns"], answer["read_bytes_per_s"], strict=True) if value is not None}
     assert known == {0, 1, 2, 3, 4}
+
+
+def test_series_of_a_second_or_more_read_no_runs_and_finer_ones_those_of_their_span(site):
+    """A long job: 200 s, a write each second."""
+    site.jobdb.apply_event(event())
+    site.store.add("7", *(row("write", T0 + n * S, T0 + n * S + S // 2, bytes=1000 + n, node=f"n{n % 2}") for n in range(200)))
+    for ended in (False, True):
+        if ended:
+            site.jobdb.apply_event(event("end", time=T0 + 200 * S))
+        given = "" if ended else f"&from_ns={T0}&to_ns={T0 + 200 * S}"
+        whole = site.get(f"/api/v1/jobs/7/series?points=100{given}")
+        assert whole["step_s"] == 2.0 and sum(v or 0 for v in whole["write_bytes_per_s"]) * 2 == sum(range(1000, 1200))
+        node = site.get(f"/api/v1/jobs/7/series?node=n1&points=300{given}")
+        assert sum(v or 0 for v in node["write_bytes_per_s"]) == sum(range(1001, 1200, 2))
+        assert site.store.asked == 0
+    fine = site.get(f"/api/v1/jobs/7/series?from_ns={T0 + 50 * S}&to_ns={T0 + 52 * S}&points=100")
+    assert fine["step_s"] < 0.1 and sum(v or 0 for v in fine["write_bytes_per_s"]) * fine["step_s"] == pytest.approx(1050 + 1051)
+    assert site.store.asked == 1
+
+
+def test_a_nodes_series_is_of_all_jobs(site):
+    site.store.add("7", row("write", T0, bytes=5), row("write", T0, bytes=7, node="n2"))
+    site.store.add("8", row("write", T0 + S, bytes=11), row("write", T0, bytes=100, process="node"))
+    site.store.add(None, row("read", T0, bytes=13, node="n3", process="node", job=None, uid=None))
+
+    def asked(node):
+        answer = site.get(f"/api/v1/nodes/{node}/series?from_ns={T0}&to_ns={T0 + 2 * S}")
+        assert answer["step_s"] == 1.0
+        return answer["read_bytes_per_s"], answer["write_bytes_per_s"], answer["granularity"]
+
+    assert asked("n1") == ([0, 0], [5, 11], "process") and asked("n2") == ([0, 0], [7, 0], "process") and asked("n3") == ([13, 0], [0, 0], "node")
+    assert site.get("/api/v1/nodes/n9/series", status=404)["error"]["code"] == "no_node"
+    assert site.get(f"/api/v1/nodes/n1/series?from_ns={T0}&to_ns={T0}", status=400)["error"]["code"] == "bad_parameter"
 
 
 def test_series_of_a_job_without_records(site):
@@ -357,7 +410,7 @@ def test_unknown_address_and_method(site):
     assert response.status_code == 405 and response.get_json()["error"]["code"] == "method_not_allowed"
 
 
-def test_unchanged_answers_are_304(site):
+def test_unchanged_answers_are_304(site, recent):
     site.finished_job()
     for path in ("/api/v1/jobs/7", "/api/v1/jobs", "/api/v1/jobs/7/series"):
         first = site.client.get(path)

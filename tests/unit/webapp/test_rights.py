@@ -50,7 +50,7 @@ def routes(people):
 
 def filled(rule, job="7"):
     """An address of a rule. A rule with an argument that is not known here fails: somebody must say whose it is."""
-    address = rule.replace("<job_id>", job).replace("<int:token_id>", "99").replace("<path:path>", "jobs/7")
+    address = rule.replace("<job_id>", job).replace("<int:token_id>", "99").replace("<path:path>", "jobs/7").replace("<node>", "n1")
     assert "<" not in address, f"{rule}: what is its argument, and who may ask for it?"
     return address
 

@@ -46,7 +46,7 @@ def test_settled_jobs_get_their_profile_and_running_ones_do_not(parts):
     settler.look()
     assert store.asked == asked
     # What it did is what a page shows, which does not compute it again; and it fills no room that pages have.
-    assert analyses.profile(db.job("7"))["write_bytes"] == 100 and store.asked == asked and not analyses._kept
+    assert analyses.profile(db.job("7"))[0]["write_bytes"] == 100 and store.asked == asked and not analyses._kept
 
 
 def test_records_that_come_late_are_counted_too(parts):
