@@ -42,7 +42,7 @@ FUZZ_TARGETS := frame line ring spool
 # Of `make soak`.
 KILLS := 30
 
-.PHONY: help demo stack stack-down servers test test-site soak fuzz build lint lock bench clean system anew
+.PHONY: help demo stack stack-down servers test test-site soak fuzz build dist lint lock bench clean system anew
 
 help:
 	@echo 'make demo               build everything, run real programs under watch, serve the pages'
@@ -51,6 +51,7 @@ help:
 	@echo 'make test [LAYER=unit]  run the tests (layers: unit, integration, e2e)'
 	@echo 'make test-site          run the longer tests on the servers of a whole site'
 	@echo 'make build              build everything that demo and test need'
+	@echo 'make dist               pack what a site installs on its machines (docs/site.md) into build/dist'
 	@echo 'make lint               check style and common mistakes, Python, Rust, C and TypeScript'
 	@echo 'make bench [ONLY=name]  measure; writes bench/*.json and the tables in docs/performance.md'
 	@echo 'make soak [KILLS=30]    kill agent, server and programs at random moments; every sum must stay exact'
@@ -93,6 +94,9 @@ lock: | system
 	@scripts/lock.sh $(ARGS)
 
 build: $(STAMP)/python $(STAMP)/tracepack build/bellrock-agent build/libbellrock.so build/patterns build/mpi_checkpoint $(STAMP)/frontend
+
+dist: build
+	@scripts/dist.sh
 
 clean:
 	rm -rf build target fuzz/target .venv $(FRONTEND)/dist $(FRONTEND)/node_modules .pytest_cache .ruff_cache .hypothesis *.egg-info
