@@ -75,7 +75,7 @@ servers: $(STAMP)/python
 test: build $(STAMP)/python-dev $(if $(filter unit,$(LAYER)),,servers)
 	@python scripts/run_tests.py $(if $(LAYER),--layer $(LAYER))
 
-test-site: build $(STAMP)/python-dev servers
+test-site: dist $(STAMP)/python-dev $(STAMP)/ansible servers
 	@python scripts/run_tests.py --layer site
 
 lint: build $(STAMP)/python-dev
@@ -121,6 +121,13 @@ $(STAMP)/tracepack: $(TRACEPACK_PYTHON) Cargo.toml Cargo.lock $(STAMP)/rust $(ST
 $(STAMP)/python-dev: requirements-dev.lock $(STAMP)/python
 	@$(STEP) python-dev 'Installing the tools for tests and lint' \
 		python -m pip install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# A venv of its own: what checks ansible/ is heavy.
+$(STAMP)/ansible: requirements-ansible.lock $(STAMP)/python
+	@rm -rf build/ansible
+	@$(STEP) ansible 'Installing Ansible and its lint into build/ansible' \
+		bash -c 'python -m venv build/ansible && build/ansible/bin/pip install --require-hashes -r requirements-ansible.lock'
 	@touch $@
 
 # Rust and C

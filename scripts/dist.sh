@@ -16,8 +16,11 @@ mkdir -p "$server/wheels" "$agent"
 # Fetched again only where the lock has changed.
 if ! cmp -s requirements.lock build/dist-wheels/requirements.lock; then
   rm -rf build/dist-wheels
+  mkdir -p build/dist-wheels
+  # The machines' Python may be an older 3.11 than this one, which needs a package more.
+  sed "s/ ; python_full_version < '[0-9.]*'//" requirements.lock >build/dist-wheels/all.txt
   scripts/step.sh dist-wheels 'Fetching the wheels of requirements.lock' \
-    python -m pip download --require-hashes --no-deps --only-binary :all: -d build/dist-wheels -r requirements.lock
+    python -m pip download --require-hashes --no-deps --only-binary :all: -d build/dist-wheels -r build/dist-wheels/all.txt
   cp requirements.lock build/dist-wheels/
 fi
 cp build/dist-wheels/*.whl "$server/wheels/"

@@ -69,6 +69,8 @@ look_for_servers() {
   has mariadb || optional+=(mariadb-client-core)
   has setpriv || optional+=(util-linux)
   has openssl || optional+=(openssl)
+  # For a machine that Ansible sets up in the tests.
+  has debootstrap || optional+=(debootstrap)
   has mvn || optional+=(maven)
   # What MySQL's own build is linked with.
   if ! compgen -G '/usr/lib/*/libaio.so.1*' >/dev/null; then

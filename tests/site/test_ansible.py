@@ -1,0 +1,136 @@
+"""ansible/: its syntax and style, and that all roles set up a machine (a Debian in a folder), the second time without a change."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bellrock.stack import Missing
+from bellrock.stack.artifacts import ELASTICSEARCH, unpacked
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAYS = ROOT / "ansible"
+BIN = ROOT / "build/ansible/bin"
+DIST = ROOT / "build/dist"
+UNITS = ("bellrock-agent", "bellrock-ingest", "bellrock-redis", "bellrock-elasticsearch", "bellrock-server")
+# Of 10; what runs as root, for whom some rights are the job, is allowed more.
+EXPOSURE_MAX = {"bellrock-agent": 5.0}
+CONVERGE_S = 1200
+SECRETS = (
+    "jobdb_password",
+    "analyst_password",
+    "elasticsearch_admin_password",
+    "elasticsearch_ingest_password",
+    "elasticsearch_server_password",
+    "redis_password",
+    "scrape_token",
+)
+
+pytestmark = [
+    pytest.mark.skipif(not (BIN / "ansible-playbook").exists(), reason="build/ansible is missing; `make test-site` makes it"),
+    pytest.mark.timeout(3 * CONVERGE_S),
+]
+
+
+def run(*command: object, cwd: Path = PLAYS, timeout_s: float = CONVERGE_S) -> subprocess.CompletedProcess:
+    env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "ANSIBLE_CONFIG": str(PLAYS / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
+    return subprocess.run([str(word) for word in command], cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+
+def test_the_syntax_and_the_example_inventory() -> None:
+    done = run("ansible-playbook", "--syntax-check", "site.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    listed = json.loads(run("ansible-inventory", "--list").stdout)
+    assert len(listed["compute_g1"]["hosts"]) == len(listed["compute_g2"]["hosts"]) == 64
+
+
+def test_the_style() -> None:
+    done = run("ansible-lint", "--offline", "site.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory) -> Iterator[Path]:
+    """A Debian in a folder."""
+    if os.geteuid() != 0:
+        pytest.skip("a machine is set up in a folder by root only")
+    if shutil.which("debootstrap") is None:
+        pytest.skip("debootstrap is missing: apt-get install debootstrap")
+    tarball = Path(os.environ.get("BELLROCK_CACHE") or "/var/cache/bellrock") / "debian-bookworm.tar.gz"
+    made = run(ROOT / "scripts/debian_root.sh", tarball)
+    assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
+    folder = tmp_path_factory.mktemp("machine") / "root"
+    folder.mkdir()
+    subprocess.run(["tar", "-C", folder, "-xzf", tarball], check=True)
+    shutil.copy("/etc/resolv.conf", folder / "etc/resolv.conf")
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def inventory(machine: Path, tmp_path_factory) -> Path:
+    """One machine in every group."""
+    folder = tmp_path_factory.mktemp("inventory")
+    try:
+        home = unpacked(ELASTICSEARCH)
+    except Missing as missing:
+        pytest.skip(str(missing))
+    elasticsearch = folder / "elasticsearch.tar"
+    subprocess.run(["tar", "-C", home.parent, "-cf", elasticsearch, home.name], check=True)
+    settings = {f"common_{name}": f"secret-of-the-test-{number}" for number, name in enumerate(SECRETS)} | {
+        "ansible_connection": "community.general.chroot",
+        "ansible_host": str(machine),
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "common_running": False,
+        "common_ca_dir": str(folder / "ca"),
+        "common_archive": str(next(DIST.glob("bellrock-[0-9]*.tar.gz"))),
+        "agent_archive": str(next(DIST.glob("bellrock-agent-*.tar.gz"))),
+        "agent_group": "g1",
+        "logserver_group": "g1",
+        "logserver_elasticsearch_archive": str(elasticsearch),
+        "logserver_elasticsearch_sha256": hashlib.sha256(elasticsearch.read_bytes()).hexdigest(),
+        "logserver_java_home": "/opt/java",
+    }
+    groups = {name: {"hosts": {"site": {}}} for name in ("compute", "logservers", "jobdb", "server", "monitoring")}
+    path = folder / "hosts.json"
+    path.write_text(json.dumps({"all": {"vars": settings, "children": groups}}))
+    return path
+
+
+def converge(inventory: Path, machine: Path, *options: str) -> subprocess.CompletedProcess:
+    """With what a machine has mounted, in a mount namespace of its own, so that nothing stays mounted."""
+    mounts = f"mount -t proc proc {machine}/proc && mount --rbind /dev {machine}/dev && mount -t sysfs sys {machine}/sys"
+    return run(
+        "unshare", "--mount", "--propagation", "private", "sh", "-c", f'{mounts} && exec "$@"', "sh", "ansible-playbook", "-i", inventory, "site.yml", *options
+    )
+
+
+def test_a_placeholder_for_a_secret_is_refused(inventory: Path, machine: Path) -> None:
+    done = converge(inventory, machine, "--tags", "never", "--extra-vars", "common_redis_password=CHANGE-ME")
+    assert done.returncode != 0 and "common_redis_password is a placeholder" in done.stdout
+
+
+def test_all_roles_set_up_a_machine_and_then_change_nothing(inventory: Path, machine: Path) -> None:
+    first = converge(inventory, machine)
+    assert first.returncode == 0, first.stdout[-4000:] + first.stderr[-2000:]
+    second = converge(inventory, machine)
+    assert second.returncode == 0, second.stdout[-4000:] + second.stderr[-2000:]
+    assert re.search(r"^site .* changed=0 ", second.stdout, re.MULTILINE), [line for line in second.stdout.splitlines() if line.startswith(("TASK", "changed"))]
+    for unit in UNITS:
+        assert (machine / f"etc/systemd/system/multi-user.target.wants/{unit}.service").is_symlink()
+        checked = subprocess.run(["systemd-analyze", "verify", f"--root={machine}", f"{unit}.service"], capture_output=True, text=True, check=False)
+        assert checked.returncode == 0 and f"{unit}.service:" not in checked.stderr, checked.stderr
+        told = subprocess.run(
+            ["systemd-analyze", "security", "--offline=true", f"--root={machine}", "--no-pager", f"{unit}.service"], capture_output=True, text=True, check=False
+        )
+        exposure = re.search(r"Overall exposure level for \S+: ([0-9.]+)", told.stdout)
+        assert exposure and float(exposure[1]) <= EXPOSURE_MAX.get(unit, 3.0), told.stdout
+    # No secret where others may read it.
+    secrets = [path for path in (machine / "etc").rglob("*") if path.is_file() and not path.is_symlink() and b"secret-of-the-test" in path.read_bytes()]
+    assert secrets and all(not path.stat().st_mode & 0o007 for path in secrets), secrets
