@@ -106,6 +106,14 @@ class Queue:
 
 
 @dataclass(frozen=True)
+class Cache:
+    """Where answers that are dear are kept: "" is in this process, else a Redis. password_file: a path, "" for none."""
+
+    url: str = ""
+    password_file: str = ""
+
+
+@dataclass(frozen=True)
 class Group:
     """The group of nodes that a log server takes records of; "" where there are no groups."""
 
@@ -148,6 +156,7 @@ class Config:
     store: Store = field(default_factory=Store)
     elasticsearch: Elasticsearch = field(default_factory=Elasticsearch)
     queue: Queue = field(default_factory=Queue)
+    cache: Cache = field(default_factory=Cache)
     group: Group = field(default_factory=Group)
     metrics: Metrics = field(default_factory=Metrics)
     retention: Retention = field(default_factory=Retention)
@@ -167,6 +176,7 @@ SECTIONS: dict[str, type] = {
     "store": Store,
     "elasticsearch": Elasticsearch,
     "queue": Queue,
+    "cache": Cache,
     "group": Group,
     "metrics": Metrics,
     "retention": Retention,
@@ -256,6 +266,9 @@ def parse(table: dict[str, Any], where: str, overrides: dict[str, Any] | None = 
     if parsed.is_central:
         _check_central(parsed, where)
     _check_path("queue.password_file", parsed.queue.password_file, where)
+    _check_path("cache.password_file", parsed.cache.password_file, where)
+    if parsed.cache.password_file and not parsed.cache.url:
+        raise UsageError(f"{where}: cache.password_file is set and cache.url is not", "the cache in this process needs none: set cache.url, or take that away")
     _check_path("metrics.token_file", parsed.metrics.token_file, where)
     if not _GROUP.fullmatch(parsed.group.name):
         raise UsageError(f"{source('group.name')}: group.name = {parsed.group.name!r} cannot be part of an index's name", "take up to 32 of a-z, 0-9 and _")

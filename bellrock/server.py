@@ -117,8 +117,10 @@ class Server:
         if config.retention.run:
             keeper.start()
         self._closing.insert(0, ("retention", keeper.stop))
-        app = self.app = create_app(settings, store=store, jobdb=jobdb, status=self.status, keeper=keeper)
-        self._settler = Settler(jobdb, app.extensions["bellrock"].analyses)
+        cache = _open_cache(config)
+        self._closing.insert(0, ("the cache", cache.close))
+        app = self.app = create_app(settings, store=store, jobdb=jobdb, status=self.status, keeper=keeper, cache=cache)
+        self._settler = Settler(jobdb, app.extensions["bellrock"].analyses, warm=app.extensions["bellrock"].charts.warm)
         self._settler.start()
         self._closing.insert(0, ("the profiles' thread", self._settler.stop))
         if "http.port" not in config.explicit:
@@ -252,6 +254,15 @@ def _scrape_token(config: Config) -> str:
         return read_secret(Path(config.metrics.token_file))
     except SecretError as error:
         raise UsageError(f"metrics.token_file: {error}", "`openssl rand -hex 32` makes one") from error
+
+
+def _open_cache(config: Config) -> Any:
+    from webapp.api.cache import open_cache
+
+    try:
+        return open_cache(config.cache.url, config.cache.password_file)
+    except ValueError as error:
+        raise UsageError(f"cache.url: {error}", "the settings are those of [cache] in server.toml") from error
 
 
 def _address(host: str) -> str:

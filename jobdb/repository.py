@@ -233,6 +233,11 @@ class JobDB:
 
         return self._transactions.read(work)
 
+    def profile_version(self, key: str) -> int | None:
+        """The version of the profile last put, or None."""
+        query = select(ProfileRow.version).join(JobRow, JobRow.id == ProfileRow.job).where(JobRow.key == key, ProfileRow.format == FORMAT)
+        return self._transactions.read(lambda session: session.scalar(query))
+
     def get_profile(self, key: str) -> tuple[int, dict] | None:
         """The version and profile last put, or None."""
         query = select(ProfileRow.version, ProfileRow.json).join(JobRow, JobRow.id == ProfileRow.job).where(JobRow.key == key, ProfileRow.format == FORMAT)

@@ -13,6 +13,8 @@ from pipeline.store import Store
 from . import audit, errors, jobs, metrics, pages, retention, rights, security, session, sockets, system, traffic
 from .agents import Agents
 from .analysis import Analyses
+from .cache import Cache, ProcessCache
+from .charts import Charts
 from .context import Context
 from .kept import Kept
 from .signin import SignIn
@@ -28,7 +30,15 @@ AUDIT_THREADS_MAX = 4
 THREADS_MIN = THREADS_FREE + 2
 
 
-def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: JobDB, status: Callable[[], dict], keeper: Keeper | None = None) -> Flask:
+def create_app(
+    config: Mapping[str, Any] | None = None,
+    *,
+    store: Store,
+    jobdb: JobDB,
+    status: Callable[[], dict],
+    keeper: Keeper | None = None,
+    cache: Cache | None = None,
+) -> Flask:
     """The WSGI application.
 
     config: FRONTEND_DIR (folder of the built pages; default webapp/frontend/dist), ALLOWED_HOSTS (names that may stand in the Host
@@ -36,6 +46,7 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
     `sockets.peer_uid`, which knows waitress's connections), TRUSTS_OWNER (whether this process's user and root, by the kernel's word, are
     administrators without signing in; default True), KEY (who shows it as a token is one, too, though not through a proxy; default "": none), SCRAPE_TOKEN (who shows it may ask for /metrics and nothing else; default "": none), THREADS (that answer requests, at least THREADS_MIN; default 12), or any of
     Flask's. status: tells version, started_ns and ingest for /api/v1/status. keeper: drops what is older than it is to be kept.
+    cache: of charts; default one in this process.
     """
     app = Flask(__name__, static_folder=None)
     app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PROXY_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="", SCRAPE_TOKEN="")
@@ -47,11 +58,14 @@ def create_app(config: Mapping[str, Any] | None = None, *, store: Store, jobdb: 
     threads = app.config["THREADS"] - THREADS_FREE
     audit_threads = min(AUDIT_THREADS_MAX, threads // 2)
     analyses = Analyses(store, jobdb, computing_max=threads - audit_threads)
+    cache = ProcessCache() if cache is None else cache
     context = app.extensions["bellrock"] = Context(
         jobdb=jobdb,
         accounts=jobdb.accounts,
         sign_in=SignIn(jobdb.accounts),
         analyses=analyses,
+        cache=cache,
+        charts=Charts(analyses, jobdb, cache),
         agents=Agents(store),
         told=Told(store),
         audits=Kept(audit_threads),

@@ -10,6 +10,8 @@ from pipeline.retention import Keeper
 
 from .agents import Agents
 from .analysis import Analyses
+from .cache import Cache
+from .charts import Charts
 from .kept import Kept
 from .signin import SignIn
 from .told import Told
@@ -24,6 +26,8 @@ class Context:
     accounts: Accounts
     sign_in: SignIn
     analyses: Analyses
+    cache: Cache
+    charts: Charts
     agents: Agents
     told: Told
     audits: Kept

@@ -36,10 +36,10 @@ JOIN_S = 5.0
 
 class Settler:
     """One job at a time, the oldest first, at the lowest priority. What is left to do stands in the job database, so the next server goes on where
-    this one ended. Everything but `_stop` belongs to the thread; `status` only reads."""
+    this one ended. warm: works out what the page of a job asks for first. Everything but `_stop` belongs to the thread; `status` only reads."""
 
-    def __init__(self, jobdb: JobDB, analyses: Analyses, clock: Callable[[], float] = time.monotonic) -> None:
-        self._jobdb, self._analyses, self._clock = jobdb, analyses, clock
+    def __init__(self, jobdb: JobDB, analyses: Analyses, clock: Callable[[], float] = time.monotonic, warm: Callable[[Job], None] = lambda job: None) -> None:
+        self._jobdb, self._analyses, self._clock, self._warm = jobdb, analyses, clock, warm
         self._stop = threading.Event()
         self._done = self._backlog = 0
         self._failed: dict[str, float] = {}
@@ -100,6 +100,7 @@ class Settler:
         began_s = self._clock()
         try:
             if self._analyses.settle(job):
+                self._warm(job)
                 self._failed.pop(job.key, None)
                 self._done += 1
                 self._backlog = max(self._backlog - 1, 0)

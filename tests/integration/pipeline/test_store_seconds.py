@@ -156,3 +156,12 @@ def test_a_record_that_is_refused_is_in_no_sum(elastic):
     assert (found.runs, found.dead_letters) == (2, 1)
     assert added(store.seconds("local-1", 1000, None, T0_S, T0_S + 20))["read_bytes"] == 5 + 50 + 5000
     store.close()
+
+
+def test_runs_of_a_span_are_those_that_touch_it(store):
+    events = story(6)
+    store.append(events)
+    for from_ns, to_ns in ((T0, T0 + 90 * S), (T0 + 40 * S, T0 + 41 * S), (T0 + 50 * S, T0 + 50 * S), (T0 + 500 * S, T0 + 501 * S)):
+        found = store.runs("a", ["node", "seq"], None, (from_ns, to_ns)).to_pylist()
+        touching = [(event["node"], event["seq"]) for event in events if event["job"] == "a" and event["start"] <= to_ns and event["end"] >= from_ns]
+        assert sorted((row["node"], row["seq"]) for row in found) == sorted(touching)

@@ -317,6 +317,38 @@ def test_series_of_a_second_or_more_read_no_runs_and_finer_ones_those_of_their_s
     assert site.store.asked == 1
 
 
+def test_charts_of_jobs_that_ended_are_kept_until_their_records_become_more(site):
+    site.jobdb.apply_event(event())
+    site.store.add("7", *(row("write", T0 + n * S, bytes=1000) for n in range(100)))
+    site.get("/api/v1/jobs/7/series?points=50")
+    assert site.get("/api/v1/status")["cache"] == {"kind": "process", "hits": 0, "misses": 0, "error": None}, "it runs"
+    site.jobdb.apply_event(event("end", time=T0 + 100 * S))
+    parts, job = site.app.extensions["bellrock"], site.jobdb.job("7")
+    assert parts.analyses.settle(job)
+    parts.charts.warm(job)
+    asked = site.store.seconds_asked
+    first = site.get("/api/v1/jobs/7/series")
+    assert sum(v or 0 for v in first["write_bytes_per_s"]) == 100_000 and site.store.seconds_asked == asked
+    assert site.get("/api/v1/status")["cache"]["hits"] == 1
+    site.store.add("7", row("write", T0 + 5 * S, bytes=1))
+    assert parts.analyses.settle(job)
+    assert sum(v or 0 for v in site.get("/api/v1/jobs/7/series")["write_bytes_per_s"]) == 100_001
+
+
+@pytest.mark.parametrize("value", [b"", b"no JSON", b"[]", b"{}", b'{"t_ns": []}'])
+def test_nothing_is_believed_of_what_the_cache_holds(site, value):
+    site.finished_job()
+    site.get("/api/v1/jobs/7")
+    right = site.get("/api/v1/jobs/7/series")
+    cache = site.app.extensions["bellrock"].cache
+    for key in list(cache._values):
+        cache.put(key, value)
+    assert site.get("/api/v1/jobs/7/series") == right
+    ((_, kept),) = cache._values.values()
+    cache.put(next(iter(cache._values)), kept.replace(b'"step_s":', b'"step_s":"<script>","x":'))
+    assert site.get("/api/v1/jobs/7/series") == right
+
+
 def test_a_nodes_series_is_of_all_jobs(site):
     site.store.add("7", row("write", T0, bytes=5), row("write", T0, bytes=7, node="n2"))
     site.store.add("8", row("write", T0 + S, bytes=11), row("write", T0, bytes=100, process="node"))
