@@ -56,6 +56,8 @@ export interface ServerStatus {
   losses: Loss[];
   /** What the store says while it fails. */
   store_error?: string | null;
+  /** Charts that are kept. */
+  cache?: { kind: "process" | "redis"; hits: number; misses: number; error: string | null };
   ingest: Record<string, unknown> | null;
   /** None where records are kept on this machine. */
   groups?: Group[];

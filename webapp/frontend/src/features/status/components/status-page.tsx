@@ -47,6 +47,12 @@ export function StatusPage() {
               <Figure name="dead_letters" value={status.dead_letters} text={formatCount(status.dead_letters)} />
             </Tile>
             {status.profiles && <ProfilesTile profiles={status.profiles} />}
+            {status.cache && (
+              <Tile label="Charts kept" help="How often a chart was found where charts are kept, and how often not" tone={status.cache.error ? "bad" : undefined}
+                note={status.cache.error ? `Redis does not answer: ${status.cache.error}` : `hits; ${formatCount(status.cache.misses)} misses`}>
+                <Figure name="cache-hits" value={status.cache.hits} text={formatCount(status.cache.hits)} />
+              </Tile>
+            )}
             {ingestFigures(status.ingest).map(([name, value]) => (
               <Tile key={name} label={`Ingest: ${name.replaceAll("_", " ")}`} tone={INGEST_FIGURES.includes(name) ? undefined : "bad"}><Figure name={`ingest-${name}`} value={value} text={formatCount(value)} /></Tile>
             ))}
