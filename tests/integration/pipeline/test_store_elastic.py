@@ -66,7 +66,7 @@ def test_odd_names_of_nodes_and_jobs_are_ids_of_their_own(store):
 def test_numbers_of_64_bits_come_back_bit_for_bit(store):
     extremes = {"handle": -(2**63), "offset": 2**63 - 1, "stride": -(2**63), "size": 2**63 - 1, "count": 2**63 - 1, "bytes": 2**53 + 1, "file_id": "f" * 16}
     event = run_event(2**32, boot="f" * 16, busy_ns=2**63 - 1, uid=2**32 - 1, parent=2**32 - 1, rank=-(2**31), flags=65535, errno=65535, **extremes)
-    assert store.append([event], [orjson.dumps(event)]) == Appended(runs=1, missing=2**32 - 1)
+    assert store.take([orjson.dumps(event)]) == Appended(runs=1, missing=2**32 - 1)
     (row,) = ask(store)
     assert row | {"kind": "run"} == event | {"boot": 2**64 - 1, "file_id": 2**64 - 1}
     assert store.boots()[0][1].gaps == (Gap(1, 2**32 - 1, 2**32 - 1, 0, store.boots()[0][1].last_ns),)
@@ -89,7 +89,7 @@ def test_a_document_that_is_refused_is_a_dead_letter_and_the_rest_goes_on(store)
     mapping = {"mappings": {"dynamic": False, "properties": {"program": {"type": "long"}, "commit": {"type": "long"}, "job": {"type": "keyword"}}}}
     store.client.ask("PUT", "/bellrock-run-compute-g1-before", mapping | {"settings": {"number_of_replicas": 0}})
     events = [run_event(2), run_event(3, program="7"), job_event(4), run_event(5)]
-    appended = store.append(events, [orjson.dumps(event) for event in events])
+    appended = store.take([orjson.dumps(event) for event in events])
     assert appended == Appended(runs=1, jobs=1, dead_letters=2) and appended.refused == {0, 3}
     (letters,) = store.letters(raw=True)
     assert (letters.cause, letters.count) == ("elasticsearch", 2) and "program" in letters.reason and '"program":"ior"' in letters.raw

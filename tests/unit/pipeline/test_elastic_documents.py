@@ -3,9 +3,12 @@
 import random
 
 import orjson
+import pytest
 
+from pipeline.store import decoded
+from pipeline.store.batch import Batch
 from pipeline.store.elastic import names
-from pipeline.store.elastic.documents import lines, plain
+from pipeline.store.elastic.documents import bodies, lines, plain
 from pipeline.store.elastic.templates import layer_of
 from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
 
@@ -41,3 +44,30 @@ def test_neighbours_are_told_apart_as_one_by_one():
         expected = one_by_one(events, places, dated)
         assert [tuple(map(orjson.loads, line.splitlines())) for line in found] == expected
         assert {names.index(kind, layer, "g1", part) for kind, layer, part in indices} == {action["index"]["_index"] for action, _ in expected}
+
+
+@pytest.mark.parametrize("period", names.PERIODS)
+def test_bodies_of_what_was_taken_by_the_span_say_the_same(period):
+    """Also on the day that the floor lies amid, of which a part belongs to each side."""
+    rng = random.Random(7)
+    dated = names.Dated(T0 + 5 * DAY + 777, [(0, period)])
+    events = []
+    for seq in range(1, 400):
+        start = rng.choice((dated.floor_ns - 1, dated.floor_ns, T0 + rng.randrange(40 * DAY)))
+        event = run_event(seq, start=start, end=start)
+        events.append(event | ({"more": 1} if rng.random() < 0.1 else {}))
+    payloads = [orjson.dumps(event) for event in events]
+    batch = Batch({}, T0 + 50 * DAY)
+    batch.take(payloads, decoded)
+    assert 0 < len(batch.spans) < len(events)
+    other = [b'{"index":{"_index":"x","_id":"1"}}\n{"sum":1}\n']
+    found, indices = bodies(batch, payloads, "g1", dated, 9, other, len(events))
+    said = {}
+    for body in found:
+        for place, pair in zip(body.places, body.lines(), strict=True):
+            action, document = map(orjson.loads, pair.splitlines())
+            said[place] = ({"index": {"_index": body.path[1:] or action["index"]["_index"], "_id": action["index"]["_id"]}}, document)
+    assert said.pop(len(events)) == ({"index": {"_index": "x", "_id": "1"}}, {"sum": 1})
+    expected = one_by_one(events, range(len(events)), dated)
+    assert [said[place] for place in range(len(events))] == expected
+    assert {names.index(kind, layer, "g1", part) for kind, layer, part in indices} == {action["index"]["_index"] for action, _ in expected}
