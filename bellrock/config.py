@@ -100,8 +100,8 @@ class Queue:
     password_file: str = ""
     list: str = "bellrock"
     items_max: int = 1_000_000
-    piece_items: int = 5000
-    piece_mib: int = 8
+    piece_items: int = 20_000
+    piece_mib: int = 16
     lease_s: int = 10
 
 
