@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import socket
 import struct
 import sys
@@ -26,6 +27,7 @@ from pipeline.schema import KINDS
 # Of an agent.
 WINDOW_EVENTS = 4096
 START_NS = 1_767_225_600 * 10**9
+_BOOT = re.compile(rb'"boot":"[0-9a-f]{4}')
 
 
 def events(records: int, nodes: int, seed: int) -> dict[str, list[bytes]]:
@@ -36,6 +38,11 @@ def events(records: int, nodes: int, seed: int) -> dict[str, list[bytes]]:
         for node, seq, line in _lines(table(job, expand(job), numbering)):
             by_node.setdefault(node, []).append((seq, line))
     return {node: [line for _, line in sorted(lines)] for node, lines in by_node.items()}
+
+
+def of_other_boots(by_node: dict[str, list[bytes]], number: int) -> dict[str, list[bytes]]:
+    """The same records, as if each node had begun anew; `number`: 0 to 0xffff, of another boot each."""
+    return {node: [_BOOT.sub(b'"boot":"%04x' % number, line, count=1) for line in lines] for node, lines in by_node.items()}
 
 
 def _lines(runs: pa.Table) -> Iterator[tuple[str, int, bytes]]:
