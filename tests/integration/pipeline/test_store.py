@@ -9,7 +9,10 @@ import pytest
 
 from pipeline.schema import KINDS, day_of
 from pipeline.store import BEGIN, Appended, Place, Progress, StoreError, Window
+from tests.integration.pipeline.conftest import MAKERS
 from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
+
+pytestmark = pytest.mark.parametrize("open_store", sorted(MAKERS), indirect=True)
 
 
 def seqs(table: pa.Table) -> list[int]:
