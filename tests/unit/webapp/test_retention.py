@@ -1,5 +1,7 @@
 """What went on purpose is no flaw, and administrators see what would go before it does."""
 
+from dataclasses import replace
+
 import pytest
 
 from pipeline.store.mark import Mark
@@ -35,3 +37,11 @@ def test_letters_that_retention_dropped_are_a_note_and_others_a_flaw(site):
     assert answer["clean"] and [(flaw["kind"], flaw["severity"]) for flaw in answer["flaws"]] == [("letters_dropped", "note")]
     site.store.gone_letters = {("n1", 255): (2, 1)}
     assert not site.get("/api/v1/audit?fresh=1")["clean"]
+
+
+def test_a_job_whose_records_went_says_so(site):
+    site.finished_job()
+    assert site.get("/api/v1/jobs/7")["records_dropped"] is False
+    for part, is_told in ((replace(OLD, first_ns=0, last_ns=T0 - 1), False), (replace(OLD, data="samples"), False), (OLD, True)):
+        site.store.gone = [replace(part, dropped_ns=1)]
+        assert site.get("/api/v1/jobs/7")["records_dropped"] is is_told

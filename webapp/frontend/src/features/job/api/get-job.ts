@@ -84,6 +84,8 @@ export interface JobAnswer {
   profile: Profile;
   /** On the job's nodes while it ran. */
   losses: Loss[];
+  /** Records of its time were kept long enough and dropped: figures are of what is left. */
+  records_dropped?: boolean;
 }
 
 /** A job and its profile; asked for again until the job ended, also while it is not there yet. */

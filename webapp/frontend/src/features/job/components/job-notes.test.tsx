@@ -18,6 +18,10 @@ it("warns of what was lost while the job ran, by node, and of nothing else", () 
   expect(renderToStaticMarkup(<JobNotes profile={profile} losses={[]} />)).toBe("");
 });
 
+it("says where records were dropped, even where nothing else is to be said", () => {
+  expect(renderToStaticMarkup(<JobNotes profile={profile} losses={[]} dropped />)).toContain("Records of this job&#x27;s time were dropped");
+});
+
 it("names what could not be watched, and never takes it for idle", () => {
   const unseen: Profile["unseen"] = [
     { program: "solver", file: "/opt/solver", reason: "static", processes: 4 },

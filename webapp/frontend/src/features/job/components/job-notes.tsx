@@ -14,13 +14,18 @@ const REASONS: Record<Unseen["reason"], string> = {
 };
 
 /** What a reader must know before trusting the figures; nothing where all is exact. */
-export function JobNotes({ profile, losses }: { profile: Profile; losses: readonly Loss[] }) {
+export function JobNotes({ profile, losses, dropped = false }: { profile: Profile; losses: readonly Loss[]; dropped?: boolean }) {
   const { folded_ops: folded, mapped_bytes: mapped, unseen } = profile;
-  if (!folded && !mapped && losses.length === 0 && unseen.length === 0 && profile.granularity === "process") return null;
+  if (!dropped && !folded && !mapped && losses.length === 0 && unseen.length === 0 && profile.granularity === "process") return null;
   const lost = losses.filter(isLoss);
   const full = losses.filter((loss) => loss.spool_full_s > 0);
   return (
     <div className="notes" data-testid="notes">
+      {dropped && (
+        <Note tone="warn" testId="note-dropped">
+          <strong>Records of this job's time were dropped</strong>, since they were kept for as long as this site keeps them. These figures are of what is left of them, if anything.
+        </Note>
+      )}
       {unseen.length > 0 && (
         <Note tone="warn" testId="note-unseen">
           <strong>Not all of this job could be watched.</strong> {unseenText(unseen)}. {profile.read_ops === null
