@@ -139,7 +139,7 @@ class Analyses:
         """The job's profile, and the nodes that it ran on, as its records show; a settled job's are stored, so that they need not be worked out after a restart."""
         if job.settled:
             stored = self._jobdb.get_profile(job.key)
-            if stored is not None and (is_final(job) or stored[0] == self._version(job)):
+            if stored is not None and (is_final(job) or stored[0] >= self._version(job)):
                 figures = dict(stored[1])
                 nodes = figures.pop(NODES, None)
                 return figures, self._store.nodes(job.job_id, job.uid) if nodes is None else nodes
@@ -161,9 +161,9 @@ class Analyses:
             lock.release()
 
     def outdated(self, jobs: list[tuple[Job, int]]) -> list[Job]:
-        """Those of the jobs whose records have become more since their profile's version."""
+        """Those of the jobs whose records have become more since their profile's version; where they have become fewer, retention dropped them."""
         versions = self._store.versions([(job.job_id, _window(job)) for job, _ in jobs]) if jobs else []
-        return [job for (job, stored), version in zip(jobs, versions, strict=True) if stored != version]
+        return [job for (job, stored), version in zip(jobs, versions, strict=True) if stored is None or stored < version]
 
     def seconds(self, job: Job, node: str, from_ns: int, to_ns: int, step_s: int) -> pa.Table:
         """Sums by second of what the job's processes did (on a node; "": on all), as `Store.seconds`."""
@@ -176,6 +176,10 @@ class Analyses:
         return read_runs(self._store.runs(job.job_id, COLUMNS, None, (from_ns, to_ns)), uid=job.uid)
 
     def _put(self, job: Job, version: int, runs: Runs, figures: dict) -> None:
+        # What was worked out before retention dropped records stays.
+        stored = self._jobdb.get_profile(job.key)
+        if stored is not None and stored[0] > version:
+            return
         self._jobdb.put_profile(job.key, version, figures | {NODES: runs.nodes})
 
     def headlines(self, jobs: list[tuple[Job, tuple[int, dict] | None]]) -> list[dict]:
@@ -193,7 +197,7 @@ class Analyses:
 
     def _headline(self, job: Job, stored: tuple[int, dict] | None, version: int, until_s: float) -> dict:
         in_time = self._clock() < until_s
-        if job.settled and stored is not None and (not in_time or stored[0] == version):
+        if job.settled and stored is not None and (not in_time or stored[0] >= version):
             return stored[1]
         kept = self._find(job.key)
         figures = kept.profile if kept is not None else {}

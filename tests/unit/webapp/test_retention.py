@@ -45,3 +45,13 @@ def test_a_job_whose_records_went_says_so(site):
     for part, is_told in ((replace(OLD, first_ns=0, last_ns=T0 - 1), False), (replace(OLD, data="samples"), False), (OLD, True)):
         site.store.gone = [replace(part, dropped_ns=1)]
         assert site.get("/api/v1/jobs/7")["records_dropped"] is is_told
+
+
+def test_figures_that_were_worked_out_before_records_went_stay(site):
+    site.finished_job()
+    before = site.get("/api/v1/jobs/7")["profile"]
+    assert before["write_bytes"] == 12288
+    site.store.rows["7"] = []
+    assert site.get("/api/v1/jobs/7/files")["total"] == 0
+    assert site.get("/api/v1/jobs/7")["profile"] == before == site.get("/api/v1/jobs/7")["profile"]
+    assert site.get("/api/v1/jobs")["jobs"][0]["write_bytes"] == 12288

@@ -23,7 +23,8 @@ export function JobNotes({ profile, losses, dropped = false }: { profile: Profil
     <div className="notes" data-testid="notes">
       {dropped && (
         <Note tone="warn" testId="note-dropped">
-          <strong>Records of this job's time were dropped</strong>, since they were kept for as long as this site keeps them. These figures are of what is left of them, if anything.
+          <strong>Records of this job's time were dropped</strong>, since they were kept for as long as this site keeps them. Figures that were
+          worked out before stand; files, processes and times are of what is left.
         </Note>
       )}
       {unseen.length > 0 && (
