@@ -48,7 +48,7 @@ def test_a_budget_that_does_not_fit_keeps_a_new_group_out_and_not_one_that_is_th
     store.client.ask("PUT", "/_cluster/settings", {"persistent": {"cluster.max_shards_per_node": 30}})
     try:
         assert store.shards().advice and store.shards().groups == 1
-        with pytest.raises(DoesNotFit, match="group g2 is not begun .* bellrock retention --plan"):
+        with pytest.raises(DoesNotFit, match="group g2 is not begun .* `bellrock retention --plan`"):
             other = ElasticsearchStore(elastic, "g2")
             other.append([run_event(1)])
         other.close()
