@@ -12,8 +12,10 @@ from bellrock.errors import UsageError
 from jobdb import address
 from jobdb.address import Access
 from pipeline.listen import is_loopback
-from pipeline.store.parts import CLASSES
 
+# Classes of data that [retention] has a setting of: `pipeline.store.parts.CLASSES`, which is not imported here, since that would bring numpy's threads
+# into every command before it holds its signals back.
+RETAINED = ("runs", "samples", "rollups", "letters", "job_events")
 SAMPLE = Path(__file__).with_name("server.sample.toml")
 
 
@@ -142,7 +144,7 @@ class Retention:
     @property
     def days(self) -> dict[str, int]:
         """By class of data."""
-        return {name: getattr(self, name) for name in CLASSES}
+        return {name: getattr(self, name) for name in RETAINED}
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,7 @@ _AT_LEAST = {
     "queue.piece_items": 1,
     "queue.piece_mib": 1,
     "queue.lease_s": 3,
-    **{f"retention.{name}": 0 for name in CLASSES},
+    **{f"retention.{name}": 0 for name in RETAINED},
 }
 _AT_MOST = {
     "http.port": 65535,
@@ -209,7 +211,7 @@ _AT_MOST = {
     "queue.piece_items": 100_000,
     "queue.piece_mib": 256,
     "queue.lease_s": 600,
-    **{f"retention.{name}": 36500 for name in CLASSES},
+    **{f"retention.{name}": 36500 for name in RETAINED},
 }
 _ONE_OF = {"store.kind": ("duckdb", "elasticsearch"), "elasticsearch.period": ("day", "week", "month"), "queue.kind": ("none", "redis")}
 _GROUP = re.compile(r"[a-z0-9_]{0,32}")

@@ -141,3 +141,19 @@ def test_ways_to_a_job_database_that_cannot_be_taken(jobdb: dict, told: str) -> 
 def test_ways_to_a_job_database(where: str) -> None:
     jobdb = {"url": f"mysql+pymysql://bellrock@{where}/bellrock" + ("" if where else "?unix_socket=/run/s"), "ca": "/ca.pem" if where == "db1" else ""}
     assert config.parse({"jobdb": jobdb}, "server.toml").jobdb.url == jobdb["url"]
+
+
+def test_retention_has_a_setting_for_each_class_of_data() -> None:
+    from bellrock.config import RETAINED
+    from pipeline.store.parts import CLASSES
+
+    assert tuple(CLASSES) == RETAINED
+
+
+def test_commands_begin_no_thread_before_they_hold_signals_back() -> None:
+    import subprocess
+    import sys
+
+    # numpy and pyarrow bring threads, which would take a signal that was meant for the command.
+    count = "import os, bellrock.cli, bellrock.run, bellrock.config; print(len(os.listdir('/proc/self/task')))"
+    assert subprocess.run([sys.executable, "-c", count], capture_output=True, text=True, check=True).stdout == "1\n"
