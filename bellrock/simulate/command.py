@@ -1,7 +1,9 @@
 """What `bellrock simulate` does: opens the writers that were asked for, and tells how far it is."""
 
+import signal
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,11 +31,14 @@ def run_simulate(plan: Plan, *, state: Path | None, add: bool, out: Path | None,
 
     def tell(done: Done) -> None:
         nonlocal last_s
+        if asked_to_end():
+            raise KeyboardInterrupt
         if time.monotonic() - last_s >= TELL_S and done.jobs < plan.jobs:
             last_s = time.monotonic()
             console.say(f"{done.jobs} of {plan.jobs} jobs, {done.records:,} records")
 
     with ExitStack() as stack:
+        asked_to_end = stack.enter_context(_interrupt_noted())
         records: list[Any] = []
         runs: list[Any] = []
         try:
@@ -62,6 +67,25 @@ def run_simulate(plan: Plan, *, state: Path | None, add: bool, out: Path | None,
     if state is not None:
         console.say(f"to look at them: BELLROCK_STATE={state} bellrock jobs")
     return {**asdict(plan), **asdict(done), "truth": [str(sink.folder / TRUTH) for sink in (*records, *runs)]}
+
+
+@contextmanager
+def _interrupt_noted() -> Iterator[Callable[[], bool]]:
+    """Meanwhile the first SIGINT is noted, for whoever calls what this gives: raised between any two instructions, one in thirteen
+    KeyboardInterrupts came up inside a library's import or callback and was dropped there. A second one raises as ever."""
+    before = signal.getsignal(signal.SIGINT)
+    asked: list[int] = []
+
+    def note(number: int, _frame: object) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def read_start(text: str) -> int:

@@ -32,10 +32,9 @@ def client(site):
     server.stop()
 
 
-def ask(client, monkeypatch, tmp_path, **options):
-    monkeypatch.setattr(audit, "find", lambda state: client)
+def ask(client, **options):
     given = {"node": None, "since_ns": None, "silent_s": None, "limit": None, "deep": True} | options
-    return audit.ask(tmp_path, **given)
+    return audit.ask(client, **given)
 
 
 def until_ended(site, times=1):
@@ -45,15 +44,15 @@ def until_ended(site, times=1):
         time.sleep(0.02)
 
 
-def test_how_far_it_is_comes_before_the_report(site, client, monkeypatch, tmp_path):
+def test_how_far_it_is_comes_before_the_report(site, client):
     told = []
-    report = ask(client, monkeypatch, tmp_path, told=lambda rows, of: told.append((rows, of)))
+    report = ask(client, told=lambda rows, of: told.append((rows, of)))
     assert told == [(0, 2), (1, 2), (2, 2)] and report["clean"] and report["proof"]["rows"] == 3
     with pytest.raises(ApiError, match="no record of a node 'nobody'"):
-        ask(client, monkeypatch, tmp_path, node="nobody")
+        ask(client, node="nobody")
 
 
-def test_who_goes_away_ends_it_and_another_may_ask(site, client, monkeypatch, tmp_path):
+def test_who_goes_away_ends_it_and_another_may_ask(site, client):
     site.store.parts = 10**12
     lines = client.lines("/api/v1/audit", deep=1)
     assert [next(lines)["progress"]["rows"] for _ in range(3)] == [0, 1, 2]
@@ -62,10 +61,10 @@ def test_who_goes_away_ends_it_and_another_may_ask(site, client, monkeypatch, tm
     lines.close()
     until_ended(site)
     site.store.parts = 2
-    assert ask(client, monkeypatch, tmp_path)["clean"]
+    assert ask(client)["clean"]
 
 
-def test_what_goes_wrong_on_the_way_is_told(site, client, monkeypatch, tmp_path):
+def test_what_goes_wrong_on_the_way_is_told(site, client):
     counted = site.store.proof
 
     def broken(*question):
@@ -75,7 +74,7 @@ def test_what_goes_wrong_on_the_way_is_told(site, client, monkeypatch, tmp_path)
 
     site.store.proof = broken
     with pytest.raises(Unavailable, match="the store is closed"):
-        ask(client, monkeypatch, tmp_path)
+        ask(client)
     site.store.proof = lambda *question: (step for step in [next(counted(*question))])
     with pytest.raises(Unavailable, match="before it had counted all rows"):
-        ask(client, monkeypatch, tmp_path)
+        ask(client)

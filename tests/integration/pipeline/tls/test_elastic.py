@@ -18,7 +18,7 @@ EVENTS = 600
 
 
 @pytest.fixture(scope="module")
-def elastic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def go_lumber(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program of elastic/main.go."""
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:
@@ -30,18 +30,18 @@ def elastic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-def send(elastic: Path, port: int, *options: object, pair: Pair | None = None, ca: Path | None = None, first: int = 1) -> subprocess.CompletedProcess:
+def send(go_lumber: Path, port: int, *options: object, pair: Pair | None = None, ca: Path | None = None, first: int = 1) -> subprocess.CompletedProcess:
     words = ["-address", f"127.0.0.1:{port}", *options]
     words += ["-ca", ca] if ca else []
     words += ["-cert", pair.cert, "-key", pair.key] if pair else []
     lines = "".join(json.dumps(run_event(n)) + "\n" for n in range(first, first + EVENTS))
-    return subprocess.run([elastic, "send", *map(str, words)], input=lines, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([go_lumber, "send", *map(str, words)], input=lines, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_every_compression_level_in_the_clear(elastic, start, books):
+def test_every_compression_level_in_the_clear(go_lumber, start, books):
     ingest = start(tls=None)
     for level in range(10):
-        done = send(elastic, ingest.port, "-level", level, first=1 + level * EVENTS)
+        done = send(go_lumber, ingest.port, "-level", level, first=1 + level * EVENTS)
         assert done.returncode == 0, done.stderr
     assert (books.stored, books.duplicates, books.missing) == (10 * EVENTS, 0, 0)
 
@@ -51,19 +51,19 @@ def test_every_compression_level_in_the_clear(elastic, start, books):
     "options",
     [["-window", 1], ["-window", 7, "-level", 0], ["-window", EVENTS], ["-window", 50, "-async", 4], ["-window", 20, "-reconnect", 3], ["-window", 20, "-async", 2, "-reconnect", 5]],
 )
-def test_windows_connections_and_both_clients_over_tls(elastic, start, books, node, site, options):
+def test_windows_connections_and_both_clients_over_tls(go_lumber, start, books, node, site, options):
     ingest = start()
-    done = send(elastic, ingest.port, *options, pair=node, ca=site.certificate)
+    done = send(go_lumber, ingest.port, *options, pair=node, ca=site.certificate)
     assert done.returncode == 0, done.stderr
     assert (books.stored, books.duplicates, books.missing) == (EVENTS, 0, 0)
     assert ingest.status()["protocol_errors"] == 0
 
 
 @needs_openssl
-def test_without_a_certificate_or_with_anothers_nothing_gets_in(elastic, start, books, site):
+def test_without_a_certificate_or_with_anothers_nothing_gets_in(go_lumber, start, books, site):
     ingest = start()
-    assert send(elastic, ingest.port, ca=site.certificate).returncode == 1
-    assert send(elastic, ingest.port, pair=site.issue("node", "cn9"), ca=site.certificate).returncode == 1
+    assert send(go_lumber, ingest.port, ca=site.certificate).returncode == 1
+    assert send(go_lumber, ingest.port, pair=site.issue("node", "cn9"), ca=site.certificate).returncode == 1
     until(lambda: ingest.status()["handshake_failures"] == 1 and ingest.status()["node_mismatches"] == 1, "both to be counted")
     assert books.stored == 0
 
@@ -71,10 +71,10 @@ def test_without_a_certificate_or_with_anothers_nothing_gets_in(elastic, start, 
 class Receiver:
     """Elastic's server; `events` is what it has acknowledged or was about to."""
 
-    def __init__(self, elastic: Path, port: int, out: Path, *options: object) -> None:
+    def __init__(self, go_lumber: Path, port: int, out: Path, *options: object) -> None:
         self._out = out
         with out.open("ab") as file:
-            self.process = subprocess.Popen([elastic, "receive", "-address", f"127.0.0.1:{port}", *map(str, options)], stdout=file)
+            self.process = subprocess.Popen([go_lumber, "receive", "-address", f"127.0.0.1:{port}", *map(str, options)], stdout=file)
 
     def events(self) -> dict[tuple, dict]:
         """By id; a line that a kill cut is left out."""
@@ -88,12 +88,12 @@ class Receiver:
 
 
 @pytest.fixture
-def receive(elastic, site, tmp_path: Path) -> Iterator[Callable[[int], Receiver]]:
+def receive(go_lumber, site, tmp_path: Path) -> Iterator[Callable[[int], Receiver]]:
     pair = site.issue("server", "localhost", "127.0.0.1")
     begun: list[Receiver] = []
 
     def make(port: int) -> Receiver:
-        begun.append(Receiver(elastic, port, tmp_path / "received", "-ca", site.certificate, "-cert", pair.cert, "-key", pair.key))
+        begun.append(Receiver(go_lumber, port, tmp_path / "received", "-ca", site.certificate, "-cert", pair.cert, "-key", pair.key))
         return begun[-1]
 
     yield make
