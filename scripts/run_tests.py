@@ -2,7 +2,7 @@
 
     python scripts/run_tests.py [--layer unit|integration|e2e|site]
 
-A layer is a row of suites (pytest, cargo, vitest). Without a layer all run but `site`. Every suite runs, also after another has failed. A suite that broke
+A layer is a row of suites (pytest, cargo, vitest). Without a layer all run but `site`, which also has the long tests of integration. Every suite runs, also after another has failed. A suite that broke
 off, ran too long or ran no test counts as one failure, so that nothing can vanish unseen. Exit status 0: all passed.
 """
 
@@ -157,10 +157,13 @@ def first_line(text: str | None) -> str:
     return lines[0] if lines else "no reason given"
 
 
-def pytest_suite(layer: str) -> Suite:
-    report = RESULTS / f"{layer}.xml"
-    command = [sys.executable, "-m", "pytest", "-q", f"tests/{layer}", f"--junitxml={report}", f"--timeout={TEST_LIMIT_S}"]
-    return Suite(f"{layer}-pytest", command, lambda _: read_report(report, read_junit))
+def pytest_suite(layer: str, long: bool = False) -> Suite:
+    """The tests in a layer's folder that bear the mark `long`, or those that do not."""
+    name = f"{layer}-long" if long else f"{layer}-pytest"
+    report = RESULTS / f"{name}.xml"
+    marks = ["-m", "long" if long else "not long"]
+    command = [sys.executable, "-m", "pytest", "-q", f"tests/{layer}", *marks, f"--junitxml={report}", f"--timeout={TEST_LIMIT_S}"]
+    return Suite(name, command, lambda _: read_report(report, read_junit))
 
 
 def layers() -> dict[str, list[Suite]]:
@@ -180,7 +183,7 @@ def layers() -> dict[str, list[Suite]]:
         ],
         "integration": [pytest_suite("integration")],
         "e2e": [pytest_suite("e2e")],
-        SITE: [pytest_suite(SITE)],
+        SITE: [pytest_suite("integration", long=True), pytest_suite(SITE)],
     }
 
 

@@ -33,6 +33,7 @@ KEPT = ("BELLROCK_CHROMIUM", "BELLROCK_BUILD")  # where things lie on this machi
 def pytest_configure(config: pytest.Config) -> None:
     for layer in LAYERS:
         config.addinivalue_line("markers", f"{layer}: a test of this layer (set by its folder)")
+    config.addinivalue_line("markers", "long: an integration test that `make test-site` runs, and `make test` has no time for")
     # Started in a shell's background, SIGINT is ignored, and would be by every program that a test starts and interrupts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -96,7 +96,7 @@ def test_deadlocks_are_tried_again(url):
     other.close()
 
 
-@pytest.mark.parametrize("make", [pytest.param(MariaDb, id="mariadb"), pytest.param(MySql, id="mysql")])
+@pytest.mark.parametrize("make", [pytest.param(MariaDb, id="mariadb"), pytest.param(MySql, id="mysql", marks=pytest.mark.long)])
 def test_a_server_that_goes_amid_a_transaction(make, server_folder, password_file):
     """Killed at each statement of a transaction in turn: while it is away there is a clear error, then nothing is there by half."""
     server = started(make(server_folder(), accounts=[ACCOUNT]))

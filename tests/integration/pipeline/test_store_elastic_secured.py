@@ -15,6 +15,7 @@ from pipeline.store.elastic.store import ElasticsearchStore
 from tests.servers import started
 from tests.unit.pipeline.events import job_event, run_event, sample_event
 
+pytestmark = pytest.mark.long  # a node of its own takes 15 s and more to start
 ANALYST = Path(__file__).resolve().parents[3] / "docs/analyst.md"
 DOCS = Path(__file__).resolve().parents[3] / "docs/elasticsearch.md"
 

@@ -12,6 +12,7 @@ from bellrock.stack.elasticsearch import Elasticsearch, Security, User
 from bellrock.stack.process import processes
 from tests.servers import started
 
+pytestmark = pytest.mark.long  # each test starts nodes of its own
 USERS = {"reader": User("read-it", ("bellrock_reader",))}
 ROLES = {"bellrock_reader": {"cluster": ["monitor"], "indices": [{"names": ["bellrock-*"], "privileges": ["read"]}]}}
 

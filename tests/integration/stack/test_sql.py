@@ -11,6 +11,7 @@ from bellrock.stack.process import processes
 from bellrock.stack.sql import Account
 from tests.servers import started
 
+pytestmark = pytest.mark.long  # each test starts a server of its own
 ACCOUNTS = [Account("writer", "write-it", ("ALL PRIVILEGES ON bellrock.*",)), Account("reader", "read-it", ("SELECT ON bellrock.*",))]
 ALL = [pytest.param(MariaDb, id="mariadb"), pytest.param(MySql, id="mysql")]
 
