@@ -11,7 +11,7 @@ use crate::ship::lumberjack::{Settings, Shipper};
 use crate::ship::overflow::Overflow;
 use crate::ship::spool::{OpenError, Spool};
 use crate::sources::{self, cursors, Source};
-use crate::{info, log, sys};
+use crate::{info, log, metrics, sys};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -106,6 +106,12 @@ pub fn run(config: Config, once: bool) -> ExitCode {
     // Not joined: at the end it is waited for through the spool, for a bounded time.
     if let Err(e) = thread.spawn(move || shipper.run()) {
         return fail(EXIT_FAILED, &format!("cannot start a thread: {e}"));
+    }
+    if let (Ok(Some(address)), false) = (config.metrics(), once) {
+        // Records matter more than figures about them.
+        if let Err(e) = metrics::start(address, counters.clone()) {
+            log::error(&format!("metrics: no figures are told at {address}: {e}; give another address, or end what listens there"));
+        }
     }
     let clock = Clock::start();
     let now_ns = clock.now().utc_ns();

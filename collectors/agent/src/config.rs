@@ -91,6 +91,7 @@ pub struct Config {
     pub lwfs_client_logs: Vec<PathBuf>,
     pub lwfs_client_time_zone: String,
     pub lwfs_client_window_s: u64,
+    pub metrics: String,
     pub tls: Tls,
     /// Not a setting of the file: `--root`.
     #[serde(skip)]
@@ -119,6 +120,7 @@ impl Default for Config {
             lwfs_client_logs: Vec::new(),
             lwfs_client_time_zone: String::new(),
             lwfs_client_window_s: 10,
+            metrics: String::new(),
             tls: Tls::default(),
             root: PathBuf::new(),
         }
@@ -209,6 +211,7 @@ impl Config {
         // A full spool must get room from acknowledgements: they free whole segments.
         self.segment_max_bytes = self.segment_max_bytes.min(self.spool_max_bytes / 4);
         self.tls.check()?;
+        self.metrics()?;
         self.server().map(drop)
     }
 
@@ -251,6 +254,20 @@ impl Config {
             }
         }
         Ok(Server::Tcp { host, port })
+    }
+
+    /// Where figures are told; None: nowhere.
+    pub fn metrics(&self) -> Result<Option<SocketAddr>, String> {
+        if self.metrics.is_empty() {
+            return Ok(None);
+        }
+        match self.metrics.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() && address.port() > 0 => Ok(Some(address)),
+            _ => Err(format!(
+                "metrics: {}: expected an address of this machine alone and a port, such as 127.0.0.1:9425",
+                self.metrics
+            )),
+        }
     }
 
     /// A path of the watched machine, under `--root`.

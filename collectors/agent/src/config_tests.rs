@@ -132,3 +132,28 @@ fn root_is_a_prefix() {
         Path::new("/capture/proc/1")
     );
 }
+
+#[test]
+fn figures_are_told_on_this_machine_alone() {
+    let given = |text: &str| {
+        let mut config = Config {
+            metrics: text.into(),
+            ..Config::default()
+        };
+        config.finish().map(|()| config.metrics().unwrap())
+    };
+    assert_eq!(given(""), Ok(None));
+    assert_eq!(
+        given("127.0.0.1:9425"),
+        Ok(Some("127.0.0.1:9425".parse().unwrap()))
+    );
+    for wrong in [
+        "0.0.0.0:9425",
+        "10.0.0.1:9425",
+        "127.0.0.1:0",
+        "9425",
+        "localhost:9425",
+    ] {
+        assert!(given(wrong).unwrap_err().contains("metrics: "), "{wrong}");
+    }
+}

@@ -14,7 +14,7 @@ macro_rules! counters {
         pub struct Counters { $($(#[doc = $doc])+ pub $name: Counter,)* }
 
         impl Counters {
-            fn each(&self) -> Vec<(&'static str, &Counter)> {
+            pub fn each(&self) -> Vec<(&'static str, &Counter)> {
                 vec![$((stringify!($name), &self.$name)),*]
             }
         }

@@ -10,6 +10,7 @@ mod event;
 pub mod fuzz;
 pub mod log;
 pub mod memory;
+mod metrics;
 pub mod print;
 #[cfg(any(test, feature = "fuzz"))]
 mod random;
