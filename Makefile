@@ -26,7 +26,7 @@ FRONTEND := webapp/frontend
 
 # What scripts/system.sh looks for: what `make build` cannot do without, then what the goal likes to have.
 NEEDS := build $(if $(filter demo,$(MAKECMDGOALS)),demo) $(if $(filter test test-site bench,$(MAKECMDGOALS)),demo test) \
-	$(if $(filter test test-site bench stack soak,$(MAKECMDGOALS)),site)
+	$(if $(filter test test-site bench stack soak soak-site,$(MAKECMDGOALS)),site)
 
 rust_files = $(shell find $(1) -type f \( -name '*.rs' -o -name '*.toml' \) 2>/dev/null)
 TRACEPACK_SOURCES := Cargo.toml Cargo.lock compression/Cargo.toml $(call rust_files,compression/src)
@@ -42,7 +42,7 @@ FUZZ_TARGETS := frame line ring spool
 # Of `make soak`.
 KILLS := 30
 
-.PHONY: help demo stack stack-down servers test test-site soak fuzz build dist lint lock bench clean system anew
+.PHONY: help demo stack stack-down servers test test-site soak soak-site fuzz build dist lint lock bench clean system anew
 
 help:
 	@echo 'make demo               build everything, run real programs under watch, serve the pages'
@@ -55,6 +55,7 @@ help:
 	@echo 'make lint               check style and common mistakes, Python, Rust, C and TypeScript'
 	@echo 'make bench [ONLY=name]  measure; writes bench/*.json and the tables in docs/performance.md'
 	@echo 'make soak [KILLS=30]    kill agent, server and programs at random moments; every sum must stay exact'
+	@echo 'make soak-site [KILLS=60]  the same with each process of a whole site'
 	@echo 'make fuzz TARGET=name [TIME=60]  search for inputs that break a reader: $(FUZZ_TARGETS)'
 	@echo 'make lock               resolve the Python requirements anew'
 	@echo 'make clean              remove everything that was built or installed here'
@@ -86,6 +87,9 @@ bench: build $(STAMP)/python-dev
 
 soak: build $(STAMP)/python-dev
 	@BELLROCK_KILLS=$(KILLS) BELLROCK_LOG_MIB=10240 python -m pytest -q -s tests/e2e/test_kills.py tests/e2e/test_lwfs_kills.py $(ARGS)
+
+soak-site: build $(STAMP)/python-dev servers
+	@BELLROCK_KILLS=$(if $(filter file,$(origin KILLS)),60,$(KILLS)) python -m pytest -q -s tests/site/test_kills.py $(ARGS)
 
 fuzz: $(STAMP)/rust
 	@scripts/fuzz.sh '$(TARGET)' '$(TIME)' $(FUZZ_TARGETS)

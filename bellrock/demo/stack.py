@@ -52,7 +52,7 @@ def on_stack() -> Iterator[StackLease]:
     before = os.environ.get("BELLROCK_RINGS")
     try:
         for group, (node, folder) in zip(GROUPS, rings.items(), strict=True):
-            agents.append((node, _agent(site, group, node, folder)))
+            agents.append((node, start_agent(site, group, node, folder)))
             console.say(f"{node} is a node of log server {group}: its agent delivers over TLS to {site.part(f'ingest-{group}').address}")
         found = find(site.folder / "server/state")
         if found is None:
@@ -87,9 +87,10 @@ class _Steps:
         self._last = what
 
 
-def _agent(site: Site, group: str, node: str, rings: Path) -> AgentChild:
+def start_agent(site: Site, group: str, node: str, rings: Path) -> AgentChild:
+    """The agent of a node of a group, which reads `rings`; one that a killed demo left is replaced. Raises BellrockError and OSError."""
     tls = site.node_certificate(node)
-    state = paths.private_dir(site.folder / f"agent-{group}")
+    state = paths.private_dir(site.folder / f"agent-{node}")
     server = site.part(f"ingest-{group}").server
     settings = {
         "node": node,
