@@ -75,7 +75,8 @@ class Site:
             own = [node.url for node in nodes if node.group == group]
             ingest = Bellrock(self.folder / f"ingest-{group}", "ingest", self._ingest_settings(group, queue, own), ("ingest", "port"))
             found.append(Part(f"ingest-{group}", f"agents of group {group}", ingest, f"{HOST}:{ingest.port}", own=True))
-        central = {"jobdb": asdict(self._jobdb(mysql))} | self._store("server", [node.url for node in nodes])
+        kept = {"url": cache.url, "password_file": str(self.password_file("redis-cache"))}
+        central = {"jobdb": asdict(self._jobdb(mysql)), "cache": kept} | self._store("server", [node.url for node in nodes])
         server = Bellrock(self.folder / "server", "server", central, ("http", "port"))
         found.append(Part("server", "people: pages and API", server, f"http://{HOST}:{server.port}", own=True))
         return found
