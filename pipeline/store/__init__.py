@@ -223,8 +223,13 @@ class Store(Droppable, Protocol):
         """A number that grows whenever the runs that `runs` would give become more. Ask for it before the runs that it is to stand for."""
         ...
 
-    def versions(self, asked: Sequence[tuple[str, Window | None]]) -> list[int]:
-        """`version` of each of many jobs, in about the time of one."""
+    def versions(self, asked: Sequence[tuple[str, Window | None]]) -> list[int | None]:
+        """`version` of each of many jobs, in about the time of one; None where it cannot be told, since records of the job's nodes are away."""
+        ...
+
+    def away(self) -> list[str]:
+        """The groups of nodes whose records cannot be had now: of jobs on their nodes `runs` and `version` raise, and of other jobs all is told but what
+        such nodes did for them without the job database's knowledge."""
         ...
 
     def status(self) -> dict[str, Any]:

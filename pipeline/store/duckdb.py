@@ -393,6 +393,10 @@ class DuckDBStore:
                 self._versions |= {job: counts[job] for job in unknown}
         return counts
 
+    def away(self) -> list[str]:
+        """See `Store.away`: all is in one file."""
+        return []
+
     def status(self) -> dict[str, Any]:
         """See `Store.status`; answers from memory, also while the file is in trouble. The latest appended come first in `high_water`.
         Besides: `path`, and `bytes` and `wal_bytes`, the sizes of the file and its log."""

@@ -153,6 +153,8 @@ class Analyses:
         if not lock.acquire(blocking=False):
             return False
         try:
+            if self._store.away():
+                return False  # what is stored stays
             version = self._version(job)
             runs = self._read(job)
             self._put(job, version, runs, _figures(runs, job))
@@ -163,7 +165,7 @@ class Analyses:
     def outdated(self, jobs: list[tuple[Job, int]]) -> list[Job]:
         """Those of the jobs whose records have become more since their profile's version; where they have become fewer, retention dropped them."""
         versions = self._store.versions([(job.job_id, _window(job)) for job, _ in jobs]) if jobs else []
-        return [job for (job, stored), version in zip(jobs, versions, strict=True) if stored is None or stored < version]
+        return [job for (job, stored), version in zip(jobs, versions, strict=True) if version is not None and (stored is None or stored < version)]
 
     def seconds(self, job: Job, node: str, from_ns: int, to_ns: int, step_s: int) -> pa.Table:
         """Sums by second of what the job's processes did (on a node; "": on all), as `Store.seconds`."""
@@ -195,7 +197,9 @@ class Analyses:
         found = {place: self._headline(*jobs[place], versions[place], until_s) for place in order}
         return [found[place] for place in range(len(jobs))]
 
-    def _headline(self, job: Job, stored: tuple[int, dict] | None, version: int, until_s: float) -> dict:
+    def _headline(self, job: Job, stored: tuple[int, dict] | None, version: int | None, until_s: float) -> dict:
+        if version is None:
+            return stored[1] if stored is not None else dict.fromkeys(LISTED)
         in_time = self._clock() < until_s
         if job.settled and stored is not None and (not in_time or stored[0] >= version):
             return stored[1]
@@ -221,7 +225,7 @@ class Analyses:
         figures = _figures(runs, job)
         ended_s = self._clock()
         analysis = Analysis(job, version, runs, figures, again_at_s=ended_s + PAUSE_FACTOR * (ended_s - began_s))
-        if job.settled:
+        if job.settled and not self._store.away():
             self._put(job, version, runs, figures)
         with self._kept_lock:
             self._kept[job.key] = analysis

@@ -69,7 +69,7 @@ def one_job(job: Job):
     # A job is launched from some nodes and runs on more.
     nodes = sorted({*job.node_names, *seen})
     losses = agents().losses(nodes, job.start_ns, job.end_ns)
-    return jsonify({"job": shown, "profile": profile, "losses": losses, "records_dropped": _dropped(job)})
+    return jsonify({"job": shown, "profile": profile, "losses": losses, "records_dropped": _dropped(job), "groups_away": context().store.away()})
 
 
 def _dropped(job: Job) -> bool:

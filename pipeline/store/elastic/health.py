@@ -11,6 +11,12 @@ from pipeline.store.mark import Key, Mark
 _GROUP = re.compile(r"bellrock-(?:books|[a-z]+-[a-z]+)-([a-z0-9_]{1,32})(?:-[0-9a-z.]+)?")
 
 
+def group_of(index: str) -> str | None:
+    """The group that an index belongs to; None for one that is not ours."""
+    found = _GROUP.fullmatch(index)
+    return found and found[1]
+
+
 def group_states(reader: Reader, last: dict[str, dict], booked: list[tuple[str, Key, Mark]]) -> list[dict[str, Any]]:
     """By name. last: as `pipeline.store.elastic.books.read_totals` gives it, booked: as `read_marks` does. Of each: the number and time of its last commit, its indices and which of
     them have no node (`unassigned`) or take nothing (`blocked`), its data `nodes`, how many `agents` (nodes of the machine) have written, and its `log_servers`."""
@@ -21,10 +27,9 @@ def group_states(reader: Reader, last: dict[str, dict], booked: list[tuple[str, 
     states: dict[str, dict[str, Any]] = {}
 
     def of(index: str) -> dict[str, Any] | None:
-        found = _GROUP.fullmatch(index)
-        if found is None:
+        group = group_of(index)
+        if group is None:
             return None
-        group = found[1]
         commit = last.get(group)
         new = {"group": group, "commits": commit and commit["number"], "last_commit_ns": commit and commit["time_ns"]}
         told = {"nodes": nodes.get(group, []), "agents": len(agents.get(group, ())), "log_servers": servers.get(group, [])}

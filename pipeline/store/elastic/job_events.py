@@ -17,8 +17,11 @@ _OURS = ("commit", "@timestamp", "@version", "host", "tags")
 
 
 class JobEvents:
-    def __init__(self, reader: Reader) -> None:
+    """is_partial: some groups are not asked."""
+
+    def __init__(self, reader: Reader, is_partial: bool = False) -> None:
         self._reader = reader
+        self._is_partial = is_partial
 
     def since(self, after: Place, limit: int) -> tuple[list[dict], Place]:
         """See `pipeline.store.elastic.store.ElasticsearchStore.job_events`."""
@@ -37,6 +40,8 @@ class JobEvents:
                 last -= 1
             place = before | {group: min(head, max(last, before.get(group, 0))) for group, head in heads.items() if head}
         others, now_ms = self._others(before.get(_OTHERS)), time.time_ns() // 10**6
+        if self._is_partial:
+            now_ms = before.get(_OTHERS, 0)  # what a group has that is away comes later
         return [_clean(event) for event in (*found, *others)], to_place(place | {_OTHERS: now_ms} if others or _OTHERS in before else place)
 
     def _read(self, query: dict, limit: int | None) -> list[dict[str, Any]]:

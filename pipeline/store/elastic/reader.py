@@ -51,6 +51,14 @@ class Reader:
                 self._heads[own[0]] = own[1]
             return dict(self._heads)
 
+    def without(self, groups: frozenset[str]) -> "Reader":
+        """The same, for the groups besides these."""
+        return Partial(self, groups) if groups else self
+
+    def among(self, pattern: str) -> str:
+        """The indices that are asked, of `pattern`."""
+        return pattern
+
     def forget(self) -> None:
         """What is known of commits is read anew by the next question."""
         with self._lock:
@@ -84,11 +92,11 @@ class Reader:
 
     def search(self, pattern: str, body: dict[str, Any]) -> dict[str, Any]:
         """The answer to one question to all of `pattern`; raises StoreError where a part of it is missing."""
-        return self.client.ask("POST", f"/{pattern}/_search?{_STRICT}", body)
+        return self.client.ask("POST", f"/{self.among(pattern)}/_search?{_STRICT}", body)
 
     def hits(self, pattern: str, query: dict, source: Any = True, sort: list | None = None, limit: int | None = None) -> Iterator[list[dict]]:
         """Documents in pages: of each hit `_source`, and `_id` and `_index` (with `source` False alone)."""
-        opened = self.client.ask("POST", f"/{pattern}/_pit?keep_alive={KEEP_ALIVE}&ignore_unavailable=true&allow_partial_search_results=false", fine=(404,))
+        opened = self.client.ask("POST", f"/{self.among(pattern)}/_pit?keep_alive={KEEP_ALIVE}&ignore_unavailable=true&allow_partial_search_results=false", fine=(404,))
         if "id" not in opened:
             return
         pit, left = opened["id"], limit
@@ -124,8 +132,24 @@ class Reader:
             inner["after"] = found["c"]["after_key"]
 
     def count(self, pattern: str, query: dict) -> int:
-        path = f"/{pattern}/_search?{_STRICT}&filter_path=hits.total"
+        path = f"/{self.among(pattern)}/_search?{_STRICT}&filter_path=hits.total"
         return self.client.ask("POST", path, {"size": 0, "query": query, "track_total_hits": True})["hits"]["total"]["value"]
+
+
+class Partial(Reader):
+    """A reader of some groups only."""
+
+    def __init__(self, whole: Reader, left_out: frozenset[str]) -> None:
+        self.client = whole.client
+        self._whole, self._left_out = whole, left_out
+
+    def heads(self) -> dict[str, int]:
+        """See `Reader.heads`."""
+        return {group: head for group, head in self._whole.heads().items() if group not in self._left_out}
+
+    def among(self, pattern: str) -> str:
+        """See `Reader.among`."""
+        return ",".join((pattern, *(f"-{name}" for group in sorted(self._left_out) for name in (names.of_group(group), names.books(group)))))
 
 
 def all_of(*filters: dict) -> dict[str, Any]:

@@ -7,9 +7,9 @@ again overwrites itself, and bear the number of the commit, so that they count o
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import pyarrow as pa
@@ -19,6 +19,7 @@ from pipeline.schema import KINDS
 from pipeline.store import BEGIN, CONFLICT, Appended, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded
 from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batch, check_clock
 from pipeline.store.elastic import audit, budget, documents, names, retention, rollups, runs, samples
+from pipeline.store.elastic.away import GroupAway, Groups
 from pipeline.store.elastic.books import Books, TakenOver, read_marks, read_totals
 from pipeline.store.elastic.bulk import Bulk, action, removals
 from pipeline.store.elastic.client import Client, Settings, dumps
@@ -30,6 +31,8 @@ from pipeline.store.mark import Key, Mark
 from pipeline.store.parts import CLASSES, TOLD_MAX, Part
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # Runs that are given out at once, as in the DuckDB store; none are merged here.
 RUNS_MAX = 4_000_000
@@ -54,6 +57,7 @@ class ElasticsearchStore:
         self._committed: tuple[str, int] | None = None  # by this object
         self._reader = Reader(self.client, lambda: self._committed)
         self._rollups = rollups.Rollups(self._reader, RUNS_MAX)
+        self._groups = Groups(self._reader)
         self._books = None if group is None else Books(self.client, self._bulk, self._reader, names.check_group(group), settings.period)
         self._append_lock = threading.Lock()  # owner of _books, _is_open, _taken
         self._is_open = False
@@ -179,13 +183,12 @@ class ElasticsearchStore:
         unknown = [c for c in columns or () if c not in known]
         if unknown:
             raise KeyError(f"runs have no column {unknown[0]!r}; they have {', '.join(known)}")
-        self._check_open()
-        return runs.table(self._reader, job, known if columns is None else columns, window, span, RUNS_MAX)
+        wanted = known if columns is None else columns
+        return self._ask(lambda reader: runs.table(reader, job, wanted, window, span, RUNS_MAX), _nodes_of(window))
 
     def nodes(self, job: str, uid: int) -> list[str]:
         """See `Store.nodes`."""
-        self._check_open()
-        return runs.nodes(self._reader, job, uid)
+        return self._ask(lambda reader: runs.nodes(reader, job, uid), ())
 
     def seconds(
         self,
@@ -205,49 +208,67 @@ class ElasticsearchStore:
 
     def version(self, job: str, window: Window | None = None) -> int:
         """See `Store.version`."""
-        return self.versions([(job, window)])[0]
+        return self._ask(lambda reader: runs.versions(reader, [(job, window)]), _nodes_of(window))[0]
 
-    def versions(self, asked: Asked) -> list[int]:
+    def versions(self, asked: Asked) -> list[int | None]:
         """See `Store.versions`: numbers of documents."""
+
+        def ask(reader: Reader) -> list[int | None]:
+            away = self._groups.away()
+            whole = [place for place, (_, window) in enumerate(asked) if self._groups.lacking(away, _nodes_of(window)) is None]
+            found = dict(zip(whole, runs.versions(reader, [asked[place] for place in whole]), strict=True))
+            return [found.get(place) for place in range(len(asked))]
+
+        return self._ask(ask, ())
+
+    def away(self) -> list[str]:
+        """See `Store.away`."""
         self._check_open()
-        return runs.versions(self._reader, asked)
+        return sorted(self._groups.away())
+
+    def _ask(self, question: Callable[[Reader], T], nodes: Collection[str] | None) -> T:
+        """The answer of all groups, or of those that are there where no other can have records of `nodes` (None: where any can). Raises StoreError."""
+        self._check_open()
+        away = self._groups.away()
+        try:
+            return question(self._groups.reader(away, nodes))
+        except GroupAway:
+            raise
+        except StoreError:
+            now = self._groups.look()
+            if now == away:
+                raise
+            return question(self._groups.reader(now, nodes))
 
     def sample_totals(self, component: str, nodes: Sequence[str], after: Place = BEGIN) -> tuple[list[tuple[str, str, float, float]], Place]:
         """See `Store.sample_totals`. A place is, by group, the number of the last commit that was read."""
-        self._check_open()
-        return samples.totals(self._reader, component, nodes, after)
+        return self._ask(lambda reader: samples.totals(reader, component, nodes, after), ())
 
     def sample_sums(self, component: str, names: Sequence[str], nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[tuple[str, int], dict[str, float]]:
         """See `Store.sample_sums`."""
-        self._check_open()
-        return samples.sums(self._reader, component, names, nodes, from_ns, to_ns)
+        return self._ask(lambda reader: samples.sums(reader, component, names, nodes, from_ns, to_ns), nodes)
 
     def sample_sums_by_time(
         self, component: str, names: Sequence[str], after: Place, grain_ns: int, limit: int
     ) -> tuple[list[tuple[Key, int, str, float]], Place]:
         """See `Store.sample_sums_by_time`."""
-        self._check_open()
-        return samples.sums_by_time(self._reader, component, names, after, grain_ns, limit)
+        return self._ask(lambda reader: samples.sums_by_time(reader, component, names, after, grain_ns, limit), ())
 
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
         """See `Store.missing`."""
-        self._check_open()
-        return audit.missing(self._reader, nodes, from_ns, to_ns)
+        return self._ask(lambda reader: audit.missing(reader, nodes, from_ns, to_ns), nodes)
 
     def boots(self, node: str | None = None, since_ns: int = 0) -> list[tuple[Key, Mark]]:
         """See `Store.boots`."""
-        self._check_open()
-        return audit.boots(self._reader, node, since_ns)[: audit.BOOTS_MAX]
+        return self._ask(lambda reader: audit.boots(reader, node, since_ns), None)[: audit.BOOTS_MAX]
 
     def boot_count(self, node: str | None = None, since_ns: int = 0) -> int:
         """See `Store.boot_count`."""
-        self._check_open()
-        return len(audit.boots(self._reader, node, since_ns))
+        return len(self._ask(lambda reader: audit.boots(reader, node, since_ns), None))
 
     def letters(self, node: str | None = None, since_ns: int = 0, raw: bool = False) -> list[Letters]:
         """See `Store.letters`."""
-        self._check_open()
-        return audit.letters(self._reader, node, since_ns, raw)
+        return self._ask(lambda reader: audit.letters(reader, node, since_ns, raw), None)
 
     def proof(self, node: str | None = None, since_ns: int = 0) -> Iterator[Progress | Proof]:
         """See `Store.proof`."""
@@ -258,9 +279,14 @@ class ElasticsearchStore:
 
     def job_events(self, after: Place = BEGIN, limit: int = 10_000) -> tuple[list[dict], Place]:
         """Job events of all groups since a place, and the place to go on from: of a group in the order of its commits, `limit` of them or, where one
-        commit has more, all of that. The same event may come twice. Those that others (Logstash) wrote are given out until an hour after they came."""
-        self._check_open()
-        return JobEvents(self._reader).since(after, limit)
+        commit has more, all of that. The same event may come twice. Those that others (Logstash) wrote are given out until an hour after they came. Those of
+        a group that is away come later."""
+
+        def ask(reader: Reader) -> tuple[list[dict], Place]:
+            self._groups.learn()
+            return JobEvents(reader, is_partial=reader is not self._reader).since(after, limit)
+
+        return self._ask(ask, ())
 
     # -- retention
 
@@ -293,28 +319,31 @@ class ElasticsearchStore:
         return retention.gone(self._reader).letters
 
     def status(self) -> dict[str, Any]:
-        """See `Store.status`, over all groups. While Elasticsearch does not answer it tells what it told last, and `error`.
+        """See `Store.status`, over all groups that are there; `error` tells which is away. While Elasticsearch does not answer it tells what it told last.
         Besides: `url`, and `groups`: a list of what
         `pipeline.store.elastic.health.group_states` tells of each."""
+
+        def ask(reader: Reader) -> tuple:
+            booked = read_marks(reader, None)
+            marks = audit.boots(reader, None, 0, booked)
+            letters = reader.count("bellrock-letter-*", reader.committed())
+            return read_totals(reader), booked, marks, retention.dropped(reader, retention.PARTS_MAX), letters
+
         self._check_open()
         try:
-            self._reader.heads()
-            last = read_totals(self._reader)
-            booked = read_marks(self._reader, None)
-            marks = audit.boots(self._reader, None, 0, booked)
+            last, booked, marks, dropped, letters = self._ask(ask, ())
             dead_letters = sum(of["totals"]["dead_letters"] for of in last.values())
-            dropped = retention.dropped(self._reader, retention.PARTS_MAX)
             self._status = {
                 "records": {name: sum(of["totals"][name] for of in last.values()) for name in KINDS},
                 "records_dropped": {name: sum(part.records for part in dropped if CLASSES[part.data] == name) for name in KINDS},
                 "dead_letters": dead_letters,
-                "dead_letters_dropped": max(0, dead_letters - self._reader.count("bellrock-letter-*", self._reader.committed())),
+                "dead_letters_dropped": max(0, dead_letters - letters),
                 "duplicates": sum(of["totals"]["duplicates"] for of in last.values()),
                 "missing": sum(mark.missing for _, mark in marks),
                 "high_water": [_shown(key, mark) for key, mark in marks[:HIGH_WATER_SHOWN_MAX]],
                 "groups": group_states(self._reader, last, booked),
             }
-            error = None
+            error = self._groups.lacking(self._groups.away(), None)
         except StoreError as failed:
             error = str(failed)
         nothing = {
@@ -340,6 +369,10 @@ class ElasticsearchStore:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreError(f"the store on Elasticsearch at {self.client.where} is closed")
+
+
+def _nodes_of(window: Window | None) -> Collection[str] | None:
+    return None if window is None else window.nodes or None
 
 
 def _refused(event: dict, place: int, why: str, now_ns: int, result: Appended, marks: dict[Key, Mark]) -> tuple[Appended, dict]:

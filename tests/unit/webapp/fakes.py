@@ -133,6 +133,9 @@ class FakeStore:
     def dropped_letters(self):
         return self.gone_letters
 
+    def away(self):
+        return []
+
     def status(self):
         return {"records": {"run": 3, "sample": 1, "job": 2}, "dead_letters": 0, "high_water": self.high_water, "last_append_ns": None, "error": None}
 

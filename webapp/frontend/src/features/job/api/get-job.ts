@@ -86,6 +86,8 @@ export interface JobAnswer {
   losses: Loss[];
   /** Records of its time were kept long enough and dropped: figures are of what is left. */
   records_dropped?: boolean;
+  /** Groups of nodes whose records cannot be had now. */
+  groups_away: string[];
 }
 
 /** A job and its profile; asked for again until the job ended, also while it is not there yet. */

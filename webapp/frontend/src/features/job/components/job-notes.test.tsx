@@ -16,6 +16,7 @@ it("warns of what was lost while the job ran, by node, and of nothing else", () 
   expect(shown).toContain("some files have no name");
   expect(shown).not.toContain("note-spool-full");
   expect(renderToStaticMarkup(<JobNotes profile={profile} losses={[]} />)).toBe("");
+  expect(renderToStaticMarkup(<JobNotes profile={profile} losses={[]} away={["g2"]} />)).toContain("group g2 is away");
 });
 
 it("says where records were dropped, even where nothing else is to be said", () => {

@@ -13,10 +13,19 @@ const REASONS: Record<Unseen["reason"], string> = {
   unknown: "cannot be preloaded",
 };
 
+interface NotesOf {
+  profile: Profile;
+  losses: readonly Loss[];
+  /** Whether records of the job's time were dropped. */
+  dropped?: boolean;
+  /** Groups of nodes whose records cannot be had now. */
+  away?: readonly string[];
+}
+
 /** What a reader must know before trusting the figures; nothing where all is exact. */
-export function JobNotes({ profile, losses, dropped = false }: { profile: Profile; losses: readonly Loss[]; dropped?: boolean }) {
+export function JobNotes({ profile, losses, dropped = false, away = [] }: NotesOf) {
   const { folded_ops: folded, mapped_bytes: mapped, unseen } = profile;
-  if (!dropped && !folded && !mapped && losses.length === 0 && unseen.length === 0 && profile.granularity === "process") return null;
+  if (!dropped && away.length === 0 && !folded && !mapped && losses.length === 0 && unseen.length === 0 && profile.granularity === "process") return null;
   const lost = losses.filter(isLoss);
   const full = losses.filter((loss) => loss.spool_full_s > 0);
   return (
@@ -25,6 +34,12 @@ export function JobNotes({ profile, losses, dropped = false }: { profile: Profil
         <Note tone="warn" testId="note-dropped">
           <strong>Records of this job's time were dropped</strong>, since they were kept for as long as this site keeps them. Figures that were
           worked out before stand; files, processes and times are of what is left.
+        </Note>
+      )}
+      {away.length > 0 && (
+        <Note tone="warn" testId="note-away">
+          <strong>The log server of {away.length === 1 ? `group ${away[0]}` : `groups ${away.join(", ")}`} is away.</strong> What its nodes did for this job, if
+          anything, is not in these figures.
         </Note>
       )}
       {unseen.length > 0 && (

@@ -28,13 +28,13 @@ function OneJob({ id }: { id: string }) {
 
   if (!data && error) return <NoJob id={id} error={error} />;
   if (!data) return <Loading what={`job ${id}`} />;
-  const { job, profile, losses } = data;
+  const { job, profile, losses, groups_away: away } = data;
   return (
     <>
       <title>{`${job.program || "Job"} ${job.job_id} · Bellrock`}</title>
       <JobHeader job={job} profile={profile} nowMs={dataUpdatedAt} />
       {error && <ErrorNote error={error} stale />}
-      <JobNotes profile={profile} losses={losses} dropped={data.records_dropped} />
+      <JobNotes profile={profile} losses={losses} dropped={data.records_dropped} away={away} />
       <JobFigures profile={profile} />
       <SeriesPanel jobId={id} job={job} phases={profile.phase_list} phaseCount={profile.phases ?? profile.phase_list.length} intervalMs={intervalMs} />
       <div className="columns">
