@@ -229,7 +229,7 @@ class Store(Droppable, Protocol):
 
     def away(self) -> list[str]:
         """The groups of nodes whose records cannot be had now: of jobs on their nodes `runs` and `version` raise, and of other jobs all is told but what
-        such nodes did for them without the job database's knowledge."""
+        such nodes did for them without the job database's knowledge. `seconds` of a job is of the others: ask for its `version` first."""
         ...
 
     def status(self) -> dict[str, Any]:

@@ -168,10 +168,16 @@ class Analyses:
         return [job for (job, stored), version in zip(jobs, versions, strict=True) if version is not None and (stored is None or stored < version)]
 
     def seconds(self, job: Job, node: str, from_ns: int, to_ns: int, step_s: int) -> pa.Table:
-        """Sums by second of what the job's processes did (on a node; "": on all), as `Store.seconds`."""
+        """Sums by second of what the job's processes did (on a node; "": on all), as `Store.seconds`. Raises StoreError where some are away."""
+        if self._store.away():
+            self._store.version(job.job_id, _window(job))
         to_s = -(-to_ns // SECOND_NS)
         since_s = max(job.start_ns, 0) // SECOND_NS
         return self._store.seconds(job.job_id, job.uid, [node] if node else None, from_ns // SECOND_NS, to_s, step_s, since_s=since_s)
+
+    def are_whole(self) -> bool:
+        """Whether nothing is away that an answer of now may lack."""
+        return not self._store.away()
 
     def runs_of_span(self, job: Job, from_ns: int, to_ns: int) -> Runs:
         """Runs of the job's processes that touch a span."""
@@ -225,7 +231,7 @@ class Analyses:
         figures = _figures(runs, job)
         ended_s = self._clock()
         analysis = Analysis(job, version, runs, figures, again_at_s=ended_s + PAUSE_FACTOR * (ended_s - began_s))
-        if job.settled and not self._store.away():
+        if job.settled and self.are_whole():
             self._put(job, version, runs, figures)
         with self._kept_lock:
             self._kept[job.key] = analysis

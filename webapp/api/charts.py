@@ -54,7 +54,8 @@ class Charts:
         if kept is not None and _is_answer(kept):
             return kept
         answer = self._work_out(job, question)
-        self._cache.put(key, answer)
+        if self._analyses.are_whole():
+            self._cache.put(key, answer)
         return answer
 
     def warm(self, job: Job) -> None:
@@ -63,7 +64,7 @@ class Charts:
         version = self._jobdb.profile_version(job.key)
         with contextlib.suppress(ApiError):
             found = None if version is None else self._of_sums(job, question, now_ns)
-            if found is not None:
+            if found is not None and self._analyses.are_whole():
                 self._cache.put(_key(job, version, question), orjson.dumps(_series_json(found, job, now_ns, is_seen=True)))
 
     def _key(self, job: Job, question: Question) -> str | None:

@@ -49,14 +49,23 @@ def lines(runs: RunColumns, group: str, dated: names.Dated, commit: int) -> tupl
 class Rollups:
     """Questions to the sums. Any thread may ask."""
 
-    def __init__(self, reader: Reader, runs_max: int) -> None:
-        self._reader, self._runs_max = reader, runs_max
+    def __init__(self, runs_max: int) -> None:
+        self._runs_max = runs_max
         self._lock = threading.Lock()  # owner of the rest
         self._others = False
         self._looked_s = float("-inf")
 
     def seconds(
-        self, job: str | None, uid: int | None, nodes: Sequence[str] | None, from_s: int, to_s: int, step_s: int, of_nodes: bool, since_s: int
+        self,
+        reader: Reader,
+        job: str | None,
+        uid: int | None,
+        nodes: Sequence[str] | None,
+        from_s: int,
+        to_s: int,
+        step_s: int,
+        of_nodes: bool,
+        since_s: int,
     ) -> pa.Table:
         """See `pipeline.store.Store.seconds`."""
         from_s, to_s = from_s // step_s * step_s, -(-to_s // step_s) * step_s
@@ -70,18 +79,18 @@ class Rollups:
         if nodes is not None:
             wanted.append({"terms": {"node": list(nodes)}})
         since_ns, until_ns = min(since_s, from_s) * SECOND_NS, to_s * SECOND_NS
-        parts = [self._written(names.patterns(KIND, since_ns, until_ns), wanted, from_s, to_s, step_s, of_nodes)]
-        if self._has_others():
-            parts.append(self._of_others(names.patterns("run", since_ns, until_ns), wanted, from_s, to_s, of_nodes))
+        parts = [self._written(reader, names.patterns(KIND, since_ns, until_ns), wanted, from_s, to_s, step_s, of_nodes)]
+        if self._has_others(reader):
+            parts.append(self._of_others(reader, names.patterns("run", since_ns, until_ns), wanted, from_s, to_s, of_nodes))
         return table(*(np.concatenate(columns) for columns in zip(*parts, strict=True)), step_s)
 
-    def _written(self, pattern: str, wanted: list[dict], from_s: int, to_s: int, step_s: int, of_nodes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        query = all_of(*wanted, {"term": {"of_node": of_nodes}}, _time(lt=to_s), self._reader.committed())
+    def _written(self, reader: Reader, pattern: str, wanted: list[dict], from_s: int, to_s: int, step_s: int, of_nodes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        query = all_of(*wanted, {"term": {"of_node": of_nodes}}, _time(lt=to_s), reader.committed())
         steps = {"date_histogram": {"field": "time", "fixed_interval": f"{step_s}s", "min_doc_count": 1}, "aggs": _SUMS_AGG}
         single = {"bool": {"filter": [{"term": {"seconds": 1}}, _time(gte=from_s)]}}
         longer = {"range": {"seconds": {"gt": 1}}}
         aggs = {"single": {"filter": single, "aggs": {"steps": steps}}, "longer": {"filter": longer}}
-        found = self._reader.search(pattern, {"size": 0, "query": query, "track_total_hits": False, "aggs": aggs}).get("aggregations")
+        found = reader.search(pattern, {"size": 0, "query": query, "track_total_hits": False, "aggs": aggs}).get("aggregations")
         if found is None:
             return _rows([], [], [])
         buckets = found["single"]["steps"]["buckets"]
@@ -91,7 +100,7 @@ class Rollups:
         if found["longer"]["doc_count"]:
             # Keys of dates are in ms.
             sources = [{"time": {"terms": {"field": "time"}}}, {"seconds": {"terms": {"field": "seconds"}}}]
-            for bucket in self._reader.composite(pattern, all_of(query, longer), sources, _SUMS_AGG):
+            for bucket in reader.composite(pattern, all_of(query, longer), sources, _SUMS_AGG):
                 begin, length = bucket["key"]["time"] // 1000, bucket["key"]["seconds"]
                 if begin + length > from_s:
                     second.append(begin)
@@ -99,7 +108,7 @@ class Rollups:
                     sums.append([bucket[name]["value"] for name in SUMS])
         return _rows(second, seconds, sums)
 
-    def _of_others(self, pattern: str, wanted: list[dict], from_s: int, to_s: int, of_nodes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _of_others(self, reader: Reader, pattern: str, wanted: list[dict], from_s: int, to_s: int, of_nodes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of runs that somebody wrote who knows no sums."""
         process = {"term": {"process": "node"}}
         query = all_of(
@@ -109,22 +118,22 @@ class Rollups:
             {"range": {"start": {"lt": to_s * SECOND_NS}}},
             {"range": {"end": {"gte": from_s * SECOND_NS}}},
         )
-        count = self._reader.count(pattern, query)
+        count = reader.count(pattern, query)
         if count > self._runs_max:
             raise TooManyRuns(f"{count} runs have no sums by second, and no more than {self._runs_max} are read at once; ask for a shorter span")
-        documents = [hit["_source"] for page in self._reader.hits(pattern, query, source=list(COLUMNS)) for hit in page]
+        documents = [hit["_source"] for page in reader.hits(pattern, query, source=list(COLUMNS)) for hit in page]
         schema = pa.schema([KINDS["run"].arrow.field(name) for name in COLUMNS])
         runs = pa.table([pa.array([document.get(field.name) for document in documents], field.type) for field in schema], schema=schema)
         _, found = by_who(run_columns(runs))
         inside = (found.second < to_s) & (found.second + found.seconds > from_s)
         return found.second[inside], found.seconds[inside], found.sums[inside]
 
-    def _has_others(self) -> bool:
+    def _has_others(self, reader: Reader) -> bool:
         with self._lock:
             if time.monotonic() - self._looked_s > OTHERS_KEPT_S:
                 query = {"bool": {"must_not": [{"exists": {"field": "commit"}}]}}
                 body = {"size": 0, "query": query, "track_total_hits": 1, "terminate_after": 1}
-                self._others = self._reader.search(names.patterns("run"), body)["hits"]["total"]["value"] > 0
+                self._others = reader.search(names.patterns("run"), body)["hits"]["total"]["value"] > 0
                 self._looked_s = time.monotonic()
             return self._others
 

@@ -56,7 +56,7 @@ class ElasticsearchStore:
         self._bulk = Bulk(self.client, settings.bulk_threads)
         self._committed: tuple[str, int] | None = None  # by this object
         self._reader = Reader(self.client, lambda: self._committed)
-        self._rollups = rollups.Rollups(self._reader, RUNS_MAX)
+        self._rollups = rollups.Rollups(RUNS_MAX)
         self._groups = Groups(self._reader)
         self._books = None if group is None else Books(self.client, self._bulk, self._reader, names.check_group(group), settings.period)
         self._append_lock = threading.Lock()  # owner of _books, _is_open, _taken
@@ -203,8 +203,8 @@ class ElasticsearchStore:
         since_s: int | None = None,
     ) -> pa.Table:
         """See `Store.seconds`: of the sums that were written along with the runs, and of runs that others wrote without (looked for every 30 s)."""
-        self._check_open()
-        return self._rollups.seconds(job, uid, nodes, from_s, to_s, step_s, of_nodes, from_s if since_s is None else since_s)
+        since_s = from_s if since_s is None else since_s
+        return self._ask(lambda reader: self._rollups.seconds(reader, job, uid, nodes, from_s, to_s, step_s, of_nodes, since_s), nodes or ())
 
     def version(self, job: str, window: Window | None = None) -> int:
         """See `Store.version`."""
@@ -327,11 +327,12 @@ class ElasticsearchStore:
             booked = read_marks(reader, None)
             marks = audit.boots(reader, None, 0, booked)
             letters = reader.count("bellrock-letter-*", reader.committed())
-            return read_totals(reader), booked, marks, retention.dropped(reader, retention.PARTS_MAX), letters
+            last = read_totals(reader)
+            return last, marks, retention.dropped(reader, retention.PARTS_MAX), letters, group_states(reader, last, booked)
 
         self._check_open()
         try:
-            last, booked, marks, dropped, letters = self._ask(ask, ())
+            last, marks, dropped, letters, groups = self._ask(ask, ())
             dead_letters = sum(of["totals"]["dead_letters"] for of in last.values())
             self._status = {
                 "records": {name: sum(of["totals"][name] for of in last.values()) for name in KINDS},
@@ -341,7 +342,7 @@ class ElasticsearchStore:
                 "duplicates": sum(of["totals"]["duplicates"] for of in last.values()),
                 "missing": sum(mark.missing for _, mark in marks),
                 "high_water": [_shown(key, mark) for key, mark in marks[:HIGH_WATER_SHOWN_MAX]],
-                "groups": group_states(self._reader, last, booked),
+                "groups": groups,
             }
             error = self._groups.lacking(self._groups.away(), None)
         except StoreError as failed:
