@@ -324,6 +324,7 @@ class ElasticsearchStore:
         `pipeline.store.elastic.health.group_states` tells of each."""
 
         def ask(reader: Reader) -> tuple:
+            reader.heads()  # so that what was committed last is found
             booked = read_marks(reader, None)
             marks = audit.boots(reader, None, 0, booked)
             letters = reader.count("bellrock-letter-*", reader.committed())
