@@ -179,6 +179,8 @@ class Accounts:
 
     def session(self, secret: str, door: str, now_ns: int | None = None) -> tuple[Account, int] | None:
         """Whose session it is, and when it ends; None where it has ended, where the account is disabled, and where it came by another door."""
+        if not secret:
+            return None
         now_ns = time.time_ns() if now_ns is None else now_ns
         found = self._found(SessionRow, secret)
         if found is None:

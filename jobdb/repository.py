@@ -19,6 +19,7 @@ from .job import Job, Owner
 from .launches import apply
 from .models import FIGURES, JobRow, LaunchRow, PlaceRow, ProfileRow
 from .profile import FORMAT, LISTED
+from .recent import Recent
 from .search import fold
 
 __all__ = ["Access", "LIMIT_MAX", "SORTS", "STATES", "BadCursor", "JobDB", "JobDBAway", "JobDBError", "JobPage"]
@@ -42,6 +43,9 @@ _SORTS = {
 SORTS = tuple(_SORTS)
 # What a list shows of a stored profile; the rest of `LISTED` is the job's own.
 _LISTED_COLUMNS = tuple(name for name in LISTED if name in FIGURES)
+_JOB_COLUMNS = [
+    getattr(JobRow, name) for name in ("id", "key", "job_id", "uid", "cluster", "user", "program", "command", "state", "start_ns", "end_ns", "exit_code")
+]
 
 
 class BadCursor(ValueError):
@@ -79,6 +83,7 @@ class JobDB:
         self._engine, self.where = make_engine(self._access)
         self._transactions = Transactions(self._engine, self.where)
         self.accounts = Accounts(self._transactions)
+        self._recent = Recent()  # by ("job" or "profile", key)
         try:
             self.migrate()
         except DBAPIError as error:
@@ -126,7 +131,14 @@ class JobDB:
                 session.merge(PlaceRow(name=place[0], json=json.dumps(place[1])))
             return keys
 
-        return self._transactions.write(work)
+        try:
+            keys = self._transactions.write(work)
+        except BaseException:
+            self._recent.changed(None)
+            raise
+        if keys:
+            self._recent.changed([(what, key) for key in keys for what in ("job", "profile")])
+        return keys
 
     def place(self, name: str) -> Any:
         """The value last kept under this name, or None."""
@@ -142,7 +154,12 @@ class JobDB:
             row = session.scalar(select(JobRow).where(JobRow.key == key))
             return _job(row, _node_names(session, [row.id])[row.id]) if row is not None else None
 
-        return self._transactions.read(work)
+        return self._recent.get(("job", key), lambda: self._transactions.read(work))
+
+    def state(self) -> str:
+        """A text that is another one whenever the answers of `jobs` may be, as far as this process changes them; what others change, within a minute.
+        Ask for it before the answer that it is to stand for."""
+        return self._recent.state
 
     def jobs(
         self, search: str = "", state: str | None = None, sort: str = "-start", limit: int = 50, cursor: str | None = None, owner: Owner | None = None
@@ -163,22 +180,28 @@ class JobDB:
             wanted += [JobRow.uid == owner.uid, JobRow.user == owner.name]
         has_profile = (ProfileRow.job == JobRow.id) & (ProfileRow.format == FORMAT)
         figures = [getattr(ProfileRow, name) for name in _LISTED_COLUMNS]
-        query = select(JobRow, expression, ProfileRow.version, *figures).outerjoin(ProfileRow, has_profile).where(*wanted)
+        # Which ones first, and what is in their rows then: rows are wide, and all are sorted.
+        found = select(JobRow.id, expression.label("place")).outerjoin(ProfileRow, has_profile).where(*wanted)
         if after is not None:
             place = tuple_(expression, JobRow.id)
-            query = query.where(place < after if descending else place > after)
+            found = found.where(place < after if descending else place > after)
         order = (expression, JobRow.id)
-        query = query.order_by(*(part.desc() if descending else part for part in order)).limit(limit + 1)
+        found = found.order_by(*(part.desc() if descending else part for part in order)).limit(limit + 1)
 
         def work(session: Session) -> JobPage:
             total = session.scalar(select(func.count()).select_from(JobRow).where(*wanted))
-            rows = session.execute(query).all()
-            names = _node_names(session, [row.id for row, *_ in rows])
+            places = session.execute(found).all()
+            ids = [number for number, _ in places[:limit]]
+            query = select(*_JOB_COLUMNS, ProfileRow.version, *figures).outerjoin(ProfileRow, has_profile).where(JobRow.id.in_(ids))
+            rows = {row.id: row for row in session.execute(query)}
+            names = _node_names(session, ids)
             jobs = []
-            for row, _, version, *values in rows[:limit]:
+            # One that is gone since is left out.
+            for row in [rows[number] for number in ids if number in rows]:
                 job = _job(row, names[row.id])
-                jobs.append((job, None if version is None else (version, _headline(job, values))))
-            next_cursor = _cursor(sort, rows[limit - 1][1], rows[limit - 1][0].id) if len(rows) > limit else None
+                values = row[-len(figures) :]
+                jobs.append((job, None if row.version is None else (row.version, _headline(job, values))))
+            next_cursor = _cursor(sort, places[limit - 1].place, places[limit - 1].id) if len(places) > limit else None
             return JobPage(jobs, total, next_cursor)
 
         return self._transactions.read(work)
@@ -197,7 +220,10 @@ class JobDB:
             if job is not None:
                 session.merge(ProfileRow(job=job, version=version, format=FORMAT, json=text, slowest_op_s=slowest.get("seconds"), **columns))
 
-        self._transactions.write(work)
+        try:
+            self._transactions.write(work)
+        finally:
+            self._recent.changed([("profile", key)])
 
     def settled(self, after: int, limit: int) -> tuple[list[Job], int]:
         """Settled jobs without a stored profile, in the order in which they were first heard of, from after number `after` (0: the first) on, and the
@@ -235,14 +261,22 @@ class JobDB:
 
     def profile_version(self, key: str) -> int | None:
         """The version of the profile last put, or None."""
-        query = select(ProfileRow.version).join(JobRow, JobRow.id == ProfileRow.job).where(JobRow.key == key, ProfileRow.format == FORMAT)
-        return self._transactions.read(lambda session: session.scalar(query))
+        found = self._profile(key)
+        return None if found is None else found[0]
 
     def get_profile(self, key: str) -> tuple[int, dict] | None:
         """The version and profile last put, or None."""
+        found = self._profile(key)
+        return None if found is None else (found[0], json.loads(found[1]))
+
+    def _profile(self, key: str) -> tuple[int, str] | None:
         query = select(ProfileRow.version, ProfileRow.json).join(JobRow, JobRow.id == ProfileRow.job).where(JobRow.key == key, ProfileRow.format == FORMAT)
-        found = self._transactions.read(lambda session: session.execute(query).first())
-        return None if found is None else (found.version, json.loads(found.json))
+
+        def work(session: Session) -> tuple[int, str] | None:
+            found = session.execute(query).first()
+            return None if found is None else (found.version, found.json)
+
+        return self._recent.get(("profile", key), lambda: self._transactions.read(work))
 
 
 def _headline(job: Job, values: list[Any]) -> dict:
@@ -251,7 +285,7 @@ def _headline(job: Job, values: list[Any]) -> dict:
     return {name: known[name] for name in LISTED}
 
 
-def _job(row: JobRow, node_names: list[str]) -> Job:
+def _job(row: Any, node_names: list[str]) -> Job:
     return Job(
         key=row.key, job_id=row.job_id, uid=row.uid, cluster=row.cluster, user=row.user, program=row.program, command=row.command,
         state=row.state, settled=row.end_ns is not None, start_ns=row.start_ns, end_ns=row.end_ns, exit_code=row.exit_code,

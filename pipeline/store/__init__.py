@@ -171,6 +171,11 @@ class Store(Droppable, Protocol):
         instant of [from_ns, to_ns] lies. Nodes without any are left out."""
         ...
 
+    def changes(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> str | None:
+        """A text that is another one whenever records of some nodes that touch [from_ns, to_ns] became more or fewer, or what is missing of them did;
+        perhaps also when not. Ask for it before the answer that it is to stand for. None where that cannot be told."""
+        ...
+
     def boots(self, node: str | None = None, since_ns: int = 0) -> list[tuple[Key, Mark]]:
         """What came of each boot (of a node) that anything new came of since a time, and of each node's newest, whenever that was: a node that
         has been silent since is to be seen. The last appended first, of a bounded number of boots."""

@@ -40,6 +40,7 @@ from pipeline.store.duckdb_versions import OF_NODES, Asked, claimed, of_nodes, w
 from pipeline.store.mark import Key, Mark
 from pipeline.store.marks import MARKS_KEPT, Marks
 from pipeline.store.parts import CLASSES, TOLD_MAX, Part
+from pipeline.store.touched import Touched, spans_of
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,8 @@ class DuckDBStore:
         self._nodes_with_runs: set[str] = set()  # of their own, which no process did
         self._appends = 0  # begun and ended: odd while one is under way
         self._drops, self._dropped = 0, dict[str, int]()  # how often rows were dropped, and by class how many
+        self._gone: list[Part] = []
+        self._touched = Touched()
         self._error: str | None = None
         self._last_append_ns: int | None = None
         self._file.open(self._load)
@@ -130,10 +133,14 @@ class DuckDBStore:
         excess = totals["dead_letters"] - totals["letters_dropped"] - LETTERS_KEPT
         excess = excess if excess > LETTERS_SLACK else 0
         totals["letters_dropped"] += excess
+        tables = {kind.table: batch.table(kind) for kind in TABLES.values()}
+        spans = [span for rows in tables.values() for span in spans_of(rows)]
+        # What is missing of a boot concerns the time since it was last heard, whenever that was.
+        of_gaps = {key[0] for key, mark in batch.marks.items() if mark.gaps != _gaps(self._marks.get(key))}
         with self._facts:
             self._appends += 1
         try:
-            self._commit(batch, totals, excess)
+            self._commit(batch, tables, totals, excess)
             # Only now, after the commit: a reader that sees a new version must also see the rows that it stands for.
             with self._facts:
                 self._marks.move(batch.marks)
@@ -143,19 +150,19 @@ class DuckDBStore:
                     if job in self._versions:
                         self._versions[job] += rows
                 self._nodes_with_runs |= batch.nodes_with_runs()
+                self._touched.add(spans, of_gaps)
         finally:
             with self._facts:
                 self._appends += 1
         return result
 
-    def _commit(self, batch: Batch | Bulk, totals: dict[str, int], excess: int) -> None:
+    def _commit(self, batch: Batch | Bulk, tables: Mapping[str, pa.Table], totals: dict[str, int], excess: int) -> None:
         before = {key: self._marks.get(key) for key in batch.marks}
-        tables = [(kind.table, batch.table(kind)) for kind in TABLES.values()]
         changed = {name: value for name, value in totals.items() if value != self._totals[name]}
         with self._file.cursor() as cursor:
             cursor.begin()
             try:
-                for name, table in tables:
+                for name, table in tables.items():
                     if table.num_rows:
                         insert(cursor, name, table)
                 write_books(cursor, batch.marks, before, batch.letters, changed)
@@ -192,20 +199,21 @@ class DuckDBStore:
         if unknown:
             raise KeyError(f"runs have no column {unknown[0]!r}; they have {', '.join(names)}")
         wanted = list(names if columns is None else columns)
-        count = self.version(job, window) if span is None else 0
         where, params = "job = $job", {"job": job}
         if found := self._within([(job, window)])[0]:
             where, params = f"({where} OR {OF_NODES})", params | found
         if span is not None:
             where, params = f'({where}) AND "start" <= $span_to AND "end" >= $span_from', params | {"span_from": span[0], "span_to": span[1]}
-        merged = count > MERGE_ABOVE and MERGED_COLUMNS.issuperset(wanted)
-        if count > RUNS_MAX and not merged:
-            raise TooManyRuns(f"job {job[:200]!r} has {count} runs, and no more than {RUNS_MAX} are read at once")
+        can_merge = span is None and MERGED_COLUMNS.issuperset(wanted)
         with self._file.reading() as cursor:
-            rows = merged_runs(wanted, where) if merged else f"SELECT {quoted(wanted)} FROM runs WHERE {where}"
-            table = cursor.sql(f"{rows} LIMIT {RUNS_MAX + 1}", params=params).to_arrow_table()
+            # How many there are shows when they are read: to count them first would be a second scan.
+            limit = MERGE_ABOVE if can_merge else RUNS_MAX
+            table = cursor.sql(f"SELECT {quoted(wanted)} FROM runs WHERE {where} LIMIT {limit + 1}", params=params).to_arrow_table()
+            if can_merge and table.num_rows > MERGE_ABOVE:
+                table = cursor.sql(f"{merged_runs(wanted, where)} LIMIT {RUNS_MAX + 1}", params=params).to_arrow_table()
         if table.num_rows > RUNS_MAX:
-            raise TooManyRuns(f"job {job[:200]!r} has {count or 'too many'} runs, and more than {RUNS_MAX} that cannot be merged")
+            rest = "even merged ones" if can_merge else "and no more are read at once"
+            raise TooManyRuns(f"job {job[:200]!r} has more than {RUNS_MAX} runs, {rest}")
         return table.cast(pa.schema([KINDS["run"].arrow.field(name) for name in wanted]))
 
     def sample_totals(self, component: str, nodes: Sequence[str], after: Place = BEGIN) -> tuple[list[tuple[str, str, float, float]], Place]:
@@ -260,12 +268,20 @@ class DuckDBStore:
 
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
         """See `Store.missing`."""
+        with self._facts:
+            if not self._missing:
+                return {}
         rows = self._fetch(
             "SELECT node, sum(missing)::BIGINT FROM open_gaps "
             "WHERE until_ns >= $from AND since_ns <= $to AND node IN (SELECT unnest($nodes::VARCHAR[])) GROUP BY node",
             {"nodes": list(nodes), "from": from_ns, "to": to_ns},
         )
         return dict(rows)
+
+    def changes(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> str | None:
+        """See `Store.changes`; from memory."""
+        with self._facts:
+            return self._touched.of(nodes, from_ns, to_ns)
 
     def boots(self, node: str | None = None, since_ns: int = 0) -> list[tuple[Key, Mark]]:
         """See `Store.boots`."""
@@ -320,9 +336,13 @@ class DuckDBStore:
             return went
 
     def dropped(self, limit: int = TOLD_MAX) -> list[Part]:
-        """See `pipeline.retention.Droppable.dropped`."""
-        with self._file.reading() as cursor:
-            return retention.dropped(cursor, limit)
+        """See `pipeline.retention.Droppable.dropped`; from memory."""
+        if limit > TOLD_MAX:
+            with self._file.reading() as cursor:
+                return retention.dropped(cursor, limit)
+        self._file.check_open()
+        with self._facts:
+            return self._gone[:limit]
 
     def proof(self, node: str | None = None, since_ns: int = 0) -> Iterator[Progress | Proof]:
         """See `Store.proof`. Ends with StoreError where the store is closed, or opened anew, meanwhile. Measured: 4 million rows in 10 s on two busy cores, 2 s of
@@ -440,12 +460,14 @@ class DuckDBStore:
         missing = connection.execute("SELECT coalesce(sum(missing), 0)::BIGINT FROM high_water").fetchone()
         totals = read_totals(connection)
         drops, dropped = retention.times_dropped(connection)
+        gone = retention.dropped(connection, TOLD_MAX)
         nodes = connection.execute("SELECT DISTINCT node FROM runs WHERE job IS NULL AND process = 'node'").fetchall()
         with self._facts:
             self._marks = Marks(marks, self._fetch_mark)
             self._missing = missing[0] if missing else 0
             self._totals = totals
-            self._drops, self._dropped = drops, dropped
+            self._drops, self._dropped, self._gone = drops, dropped, gone
+            self._touched.forget()
             self._versions = {}
             self._nodes_with_runs = {node for (node,) in nodes}
 
@@ -453,6 +475,10 @@ class DuckDBStore:
         """See `Store.close`. Waits for the append and the reads under way."""
         with self._append_lock:
             self._file.close()
+
+
+def _gaps(mark: Mark | None) -> tuple:
+    return () if mark is None else mark.gaps
 
 
 def _size(path: Path) -> int:

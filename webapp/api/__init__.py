@@ -13,10 +13,13 @@ from pipeline.store import Store
 from . import audit, errors, jobs, metrics, pages, retention, rights, security, session, sockets, system, traffic
 from .agents import Agents
 from .analysis import Analyses
+from .as_json import Json
 from .cache import Cache, ProcessCache
 from .charts import Charts
 from .context import Context
 from .kept import Kept
+from .lists import Lists
+from .node_charts import NodeCharts
 from .signin import SignIn
 from .told import Told
 
@@ -52,7 +55,7 @@ def create_app(
     app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PROXY_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="", SCRAPE_TOKEN="")
     app.config.update(THREADS=12, MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
     app.config.update(config or {})
-    app.json.sort_keys = False
+    app.json = Json(app)
     if app.config["THREADS"] < THREADS_MIN:
         raise ValueError(f"THREADS = {app.config['THREADS']}: at least {THREADS_MIN} are needed")
     threads = app.config["THREADS"] - THREADS_FREE
@@ -66,7 +69,9 @@ def create_app(
         analyses=analyses,
         cache=cache,
         charts=Charts(analyses, jobdb, cache),
-        agents=Agents(store),
+        node_charts=NodeCharts(store, cache),
+        lists=Lists(jobdb, analyses, cache),
+        agents=Agents(store, cache),
         told=Told(store),
         audits=Kept(audit_threads),
         store=store,

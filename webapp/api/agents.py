@@ -3,9 +3,12 @@
 import threading
 from collections import Counter
 
+import orjson
+
 from jobdb.runs import LATEST_NS
 from pipeline.store import BEGIN, PlaceLost, Store
 
+from .cache import Cache
 from .losses import LOSSES, TOLD, lost, whole
 
 # The last value stands; all other values of an agent's samples are what was counted in an interval, and are added up.
@@ -14,16 +17,35 @@ GAUGES = ("spool_bytes", "rings", "rss_bytes", "ended")
 NOTICED_WITHIN_NS = 60 * 10**9
 
 
+# Of what is kept of losses; in the keys of the cache, so that another version's are none.
+FORMAT = 1
+_NUMBERS = ("lost", "lost_names", "lost_log_bytes", "spool_full_s", "folded")
+
+
 def is_loss(entry: dict) -> bool:
     """Whether an entry of `Agents.losses` says that anything was lost, and not only that a spool was full."""
     return any(entry[name] > 0 for name in ("lost", "lost_names", "lost_log_bytes"))
 
 
+def _told(kept: bytes) -> list[dict] | None:
+    """A value out of the cache, in which others may have written, where it is what this version keeps."""
+    try:
+        found = orjson.loads(kept)
+    except orjson.JSONDecodeError:
+        return None
+    entries = found.get("losses") if type(found) is dict else None
+    is_told = type(entries) is list and all(
+        type(entry) is dict and entry.keys() == {"node", *_NUMBERS} and type(entry["node"]) is str and all(type(entry[name]) is int for name in _NUMBERS)
+        for entry in entries
+    )
+    return entries if is_told else None
+
+
 class Agents:
     """The totals of the agents of each node, since records of it are kept. Reads only samples that are new; one entry a node that is shown."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, cache: Cache) -> None:
+        self._store, self._cache = store, cache
         self._lock = threading.Lock()  # owner of the rest
         self._place = BEGIN  # in the store's samples; what lies before it is counted in _values
         self._values: dict[str, dict[str, float]] = {}
@@ -47,7 +69,22 @@ class Agents:
         They are any program's: whose they were cannot be told. Nodes that lost nothing, and whose spools were never full, are left out."""
         if not nodes:
             return []
-        to_ns = LATEST_NS if to_ns is None else min(to_ns + NOTICED_WITHIN_NS, LATEST_NS)
+        if to_ns is None:
+            return self._losses(nodes, from_ns, LATEST_NS)
+        to_ns = min(to_ns + NOTICED_WITHIN_NS, LATEST_NS)
+        changes = self._store.changes(nodes, from_ns, to_ns)
+        if changes is None:
+            return self._losses(nodes, from_ns, to_ns)
+        key = f"losses {FORMAT} {orjson.dumps([changes, nodes, from_ns, to_ns]).decode()}"
+        kept = self._cache.get(key)
+        if kept is not None and (told := _told(kept)) is not None:
+            return told
+        found = self._losses(nodes, from_ns, to_ns)
+        if not self._store.away():
+            self._cache.put(key, orjson.dumps({"losses": found}))
+        return found
+
+    def _losses(self, nodes: list[str], from_ns: int, to_ns: int) -> list[dict]:
         sums: dict[str, Counter[str]] = {}
         for (node, _), values in self._store.sample_sums("agent", TOLD, nodes, from_ns, to_ns).items():
             sums.setdefault(node, Counter()).update(values)

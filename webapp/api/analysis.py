@@ -31,6 +31,8 @@ LIST_BUDGET_S = 0.5
 # A job that ended so long ago or earlier is listed and shown as its stored profile has it: whether records came since is looked at in the background
 # (webapp/api/settle.py), not while somebody waits.
 FINAL_AFTER_NS = 120 * 10**9
+# So many runs are read and drawn in a tenth of a second, with 50 MB.
+FEW_RUNS = 100_000
 # Under this name a stored profile bears the nodes that the job ran on, which are not shown with it.
 NODES = "node_names"
 # How long a request waits for another one that has the same job in hand.
@@ -63,19 +65,6 @@ class Analysis:
             if name not in self.tables:
                 self.tables[name] = _TABLES[name](self.runs)
             return self.tables[name]
-
-    def chosen(self, node: str, process: str) -> np.ndarray | None:
-        """Mask of the runs of a node, or of a process "NODE:PID.TICKS"; None for all. Raises KeyError for one that the job does not have."""
-        if process:
-            key = tuple(process.rsplit(":", 1))
-            if key not in self.runs.process_keys:
-                raise KeyError(process)
-            return self.runs.process == self.runs.process_keys.index(key)
-        if node:
-            if node not in self.runs.nodes:
-                raise KeyError(node)
-            return np.array([key[0] == node for key in self.runs.process_keys])[self.runs.process]
-        return None
 
     @property
     def nbytes(self) -> int:
@@ -178,6 +167,15 @@ class Analyses:
     def are_whole(self) -> bool:
         """Whether nothing is away that an answer of now may lack."""
         return not self._store.away()
+
+    def runs(self, job: Job) -> tuple[Runs, bool]:
+        """The job's runs, and whether it could be watched at all. Of a job whose profile is stored and shown without a look at its records, few runs are
+        read at once, by however many threads; else as `get`, and raises as that does."""
+        stored = self._jobdb.get_profile(job.key) if is_final(job) and self._find(job.key) is None else None
+        if stored is not None and stored[0] <= FEW_RUNS:
+            return self._read(job), stored[1]["read_ops"] is not None
+        analysis = self.get(job)
+        return analysis.runs, analysis.profile["read_ops"] is not None
 
     def runs_of_span(self, job: Job, from_ns: int, to_ns: int) -> Runs:
         """Runs of the job's processes that touch a span."""

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import astuple, dataclass
 
 import numpy as np
@@ -10,11 +10,11 @@ import orjson
 
 from jobdb.job import Job
 from jobdb.repository import JobDB
-from jobdb.runs import LATEST_NS
+from jobdb.runs import LATEST_NS, Runs
 from jobdb.series import SECOND_NS, Series, choose_step_ns, series, series_of_seconds
 from pipeline.store import SECONDS_STEPS_MAX
 
-from .analysis import Analyses, Analysis, is_final
+from .analysis import Analyses, is_final
 from .cache import Cache
 from .errors import ApiError, bad_parameter
 
@@ -51,7 +51,7 @@ class Charts:
         if key is None:
             return self._work_out(job, question)
         kept = self._cache.get(key)
-        if kept is not None and _is_answer(kept):
+        if kept is not None and is_answer(kept):
             return kept
         answer = self._work_out(job, question)
         if self._analyses.are_whole():
@@ -80,16 +80,15 @@ class Charts:
         if not question.process:
             found = self._of_sums(job, question, now_ns)
         if found is None:
-            analysis = self._analyses.get(job)
+            runs, is_seen = self._analyses.runs(job)
             try:
-                chosen = analysis.chosen(question.node, question.process)
+                chosen = _chosen(runs, question.node, question.process)
             except KeyError as error:
                 name, value = ("process", question.process) if question.process else ("node", question.node)
                 raise bad_parameter(name, value, "one of the job's; see its processes and nodes") from error
-            from_ns, to_ns = within(_span(analysis, now_ns), question.from_ns, question.to_ns)
-            is_seen = analysis.profile["read_ops"] is not None
+            from_ns, to_ns = within(_span(job, runs, now_ns), question.from_ns, question.to_ns)
             with too_fine():
-                found = series(analysis.runs, from_ns, to_ns, question.points, chosen)
+                found = series(runs, from_ns, to_ns, question.points, chosen)
         return orjson.dumps(_series_json(found, job, now_ns, is_seen=is_seen))
 
 
@@ -97,15 +96,21 @@ def _key(job: Job, version: int, question: Question) -> str:
     return f"series {FORMAT} {orjson.dumps([job.key, job.uid, job.start_ns, job.end_ns, version, *astuple(question)]).decode()}"
 
 
-def _is_answer(kept: bytes) -> bool:
-    """Whether a value out of the cache, in which others may have written, is what this version answers."""
+def is_answer(kept: bytes, more: Collection[str] = ()) -> bool:
+    """Whether a value out of the cache, in which others may have written, is what this version answers; `more`: texts, or null, that it has besides."""
     try:
         found = orjson.loads(kept)
     except orjson.JSONDecodeError:
         return False
-    if type(found) is not dict or found.keys() != _KEYS or any(type(found[name]) is not list or len(found[name]) != len(found["t_ns"]) for name in _LISTS):
+    if (
+        type(found) is not dict
+        or found.keys() != _KEYS.union(more)
+        or any(type(found[name]) is not list or len(found[name]) != len(found["t_ns"]) for name in _LISTS)
+    ):
         return False
     numbers = [found["from_ns"], found["to_ns"], found["step_s"], *found["t_ns"]]
+    if not all(found[name] is None or type(found[name]) is str for name in more):
+        return False
     return all(type(value) in (int, float) for value in numbers) and all(
         value is None or type(value) in (int, float) for name in Series.RATES for value in found[name]
     )
@@ -178,8 +183,21 @@ def _life(job: Job, now_ns: int) -> tuple[int, int]:
     return from_ns, min(max(to_ns, from_ns + 1), LATEST_NS)
 
 
-def _span(analysis: Analysis, now_ns: int) -> tuple[int, int]:
-    job, runs = analysis.job, analysis.runs
+def _chosen(runs: Runs, node: str, process: str) -> np.ndarray | None:
+    """Mask of the runs of a node, or of a process "NODE:PID.TICKS"; None for all. Raises KeyError for one that the job does not have."""
+    if process:
+        key = tuple(process.rsplit(":", 1))
+        if key not in runs.process_keys:
+            raise KeyError(process)
+        return runs.process == runs.process_keys.index(key)
+    if node:
+        if node not in runs.nodes:
+            raise KeyError(node)
+        return np.array([key[0] == node for key in runs.process_keys])[runs.process]
+    return None
+
+
+def _span(job: Job, runs: Runs, now_ns: int) -> tuple[int, int]:
     from_ns, to_ns = job.start_ns, job.end_ns if job.end_ns is not None else max(now_ns, job.start_ns)
     near = (runs.end_ns >= from_ns - MARGIN_NS) & (runs.start_ns <= to_ns + MARGIN_NS)
     if near.any():

@@ -13,6 +13,8 @@ from .analysis import Analyses
 from .cache import Cache
 from .charts import Charts
 from .kept import Kept
+from .lists import Lists
+from .node_charts import NodeCharts
 from .signin import SignIn
 from .told import Told
 from .viewer import VisibleJobs
@@ -28,6 +30,8 @@ class Context:
     analyses: Analyses
     cache: Cache
     charts: Charts
+    node_charts: NodeCharts
+    lists: Lists
     agents: Agents
     told: Told
     audits: Kept

@@ -2,37 +2,19 @@
 
 import time
 
-from flask import Blueprint, g, jsonify
+from flask import Blueprint, current_app, g, jsonify
 
 from jobdb.job import Job
-from jobdb.profile import LISTED
 from jobdb.repository import LIMIT_MAX, SORTS, STATES, BadCursor
 from pipeline.retention import DAY_NS
 
 from . import params
 from .context import agents, analyses, context, jobs
 from .errors import bad_parameter
+from .lists import Wanted, job_json
 from .viewer import unnamed
 
 blueprint = Blueprint("jobs", __name__)
-
-
-def job_json(job: Job, now_ns: int) -> dict:
-    """A job as the API shows it: its key stands as its id."""
-    return {
-        "job_id": job.key,
-        "cluster": job.cluster,
-        "user": job.user,
-        "program": job.program,
-        "command": job.command,
-        "state": job.state,
-        "settled": job.settled,
-        "start_ns": job.start_ns,
-        "end_ns": job.end_ns,
-        "exit_code": job.exit_code,
-        "runtime_s": job.runtime_s(now_ns),
-        "node_names": job.node_names,
-    }
 
 
 @blueprint.get("/jobs")
@@ -40,21 +22,12 @@ def list_jobs():
     """A page of jobs with their headline figures."""
     params.only("search", "state", "sort", "limit", "cursor")
     sort, cursor = params.sort("-start", SORTS), params.text("cursor")
+    search, state, limit = params.text("search", params.SEARCH_LENGTH_MAX), params.choice("state", STATES), params.integer("limit", 50, 1, LIMIT_MAX)
     try:
-        page = jobs().jobs(
-            search=params.text("search", params.SEARCH_LENGTH_MAX),
-            state=params.choice("state", STATES),
-            sort=sort,
-            limit=params.integer("limit", 50, 1, LIMIT_MAX),
-            cursor=cursor or None,
-        )
+        answer = jobs().page(context().lists, Wanted(search, state, sort, limit, cursor or None))
     except BadCursor as error:
         raise bad_parameter("cursor", cursor, f"the next_cursor of an answer: this is {error}") from error
-    now_ns = time.time_ns()
-    figures = analyses().headlines(page.jobs)
-    unknown = dict.fromkeys(LISTED)
-    rows = [unknown | headline | job_json(job, now_ns) for (job, _), headline in zip(page.jobs, figures, strict=True)]
-    return jsonify({"jobs": rows, "total": page.total, "next_cursor": page.next_cursor})
+    return current_app.response_class(answer, mimetype="application/json")
 
 
 @blueprint.get("/jobs/<job_id>")

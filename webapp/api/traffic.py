@@ -6,7 +6,7 @@ from flask import Blueprint, current_app, g, jsonify
 
 from jobdb.job import Job
 from jobdb.runs import LATEST_NS
-from jobdb.series import MAX_POINTS, SECOND_NS, Series, series_of_seconds, step_for
+from jobdb.series import MAX_POINTS
 from jobdb.tables import FILE_SORTS, NODE_SORTS, PROCESS_SORTS
 
 from . import params
@@ -44,23 +44,11 @@ def node_series(node: str):
     from_ns, to_ns = within((now_ns - NODE_SPAN_NS, now_ns), *(params.integer(name, None, 0, LATEST_NS) for name in ("from_ns", "to_ns")))
     if len(node) > NODE_LENGTH_MAX:
         raise no_node(node)
-    store = context().store
     with too_fine():
-        step_ns = step_for(from_ns, to_ns, points)
-        asked = (None, None, [node], from_ns // SECOND_NS, -(-to_ns // SECOND_NS), step_ns // SECOND_NS)
-        # What a file system's client tells of a node is what its processes did, seen once more: it stands in where no process is watched.
-        sums = store.seconds(*asked)
-        granularity = "process"
-        if not sums.num_rows:
-            sums = store.seconds(*asked, of_nodes=True)
-            granularity = "node" if sums.num_rows else None
-        found = series_of_seconds(sums, from_ns, to_ns, step_ns)
-    if granularity is None and not store.boot_count(node):
+        answer = context().node_charts.answer(node, from_ns, to_ns, points)
+    if answer is None:
         raise no_node(node)
-    rates = {name: getattr(found, name).tolist() for name in Series.RATES}
-    return jsonify(
-        {"from_ns": found.from_ns, "to_ns": found.to_ns, "step_s": found.step_ns / 1e9, "t_ns": found.t_ns.tolist(), **rates, "granularity": granularity}
-    )
+    return current_app.response_class(answer, mimetype="application/json")
 
 
 @blueprint.get("/jobs/<job_id>/files")

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from jobdb.accounts import Account
 from jobdb.job import Job, Owner
-from jobdb.repository import JobDB, JobPage
+from jobdb.repository import JobDB
+
+from .lists import NO_JOBS, Lists, Wanted
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,11 @@ class VisibleJobs:
             return job
         return job if owner is not None and owner.owns(job) else None
 
-    def jobs(self, **question) -> JobPage:
-        """As `JobDB.jobs`."""
+    def page(self, lists: Lists, wanted: Wanted) -> bytes:
+        """As `Lists.answer`."""
         if self._viewer.is_admin:
-            return self._jobdb.jobs(**question)
-        if self._viewer.owner is None:
-            return JobPage([], 0, None)
-        return self._jobdb.jobs(**question, owner=self._viewer.owner)
+            return lists.answer(wanted, None)
+        return NO_JOBS if self._viewer.owner is None else lists.answer(wanted, self._viewer.owner)
 
 
 def unnamed(profile: dict) -> dict:
@@ -57,5 +57,7 @@ def unnamed(profile: dict) -> dict:
     def of(slowest: dict | None) -> dict | None:
         return slowest and slowest | {"file": None}
 
-    latency = {kind: figures | {"slowest": of(figures["slowest"])} for kind, figures in profile["latency"].items()} if profile["latency"] else profile["latency"]
+    latency = (
+        {kind: figures | {"slowest": of(figures["slowest"])} for kind, figures in profile["latency"].items()} if profile["latency"] else profile["latency"]
+    )
     return profile | {"slowest_op": of(profile["slowest_op"]), "latency": latency}

@@ -80,7 +80,7 @@ class Rollups:
             wanted.append({"terms": {"node": list(nodes)}})
         since_ns, until_ns = min(since_s, from_s) * SECOND_NS, to_s * SECOND_NS
         parts = [self._written(reader, names.patterns(KIND, since_ns, until_ns), wanted, from_s, to_s, step_s, of_nodes)]
-        if self._has_others(reader):
+        if self.has_others(reader):
             parts.append(self._of_others(reader, names.patterns("run", since_ns, until_ns), wanted, from_s, to_s, of_nodes))
         return table(*(np.concatenate(columns) for columns in zip(*parts, strict=True)), step_s)
 
@@ -128,12 +128,13 @@ class Rollups:
         inside = (found.second < to_s) & (found.second + found.seconds > from_s)
         return found.second[inside], found.seconds[inside], found.sums[inside]
 
-    def _has_others(self, reader: Reader) -> bool:
+    def has_others(self, reader: Reader) -> bool:
+        """Whether there are records that somebody wrote who knows no commits; looked for now and then."""
         with self._lock:
             if time.monotonic() - self._looked_s > OTHERS_KEPT_S:
                 query = {"bool": {"must_not": [{"exists": {"field": "commit"}}]}}
                 body = {"size": 0, "query": query, "track_total_hits": 1, "terminate_after": 1}
-                self._others = reader.search(names.patterns("run"), body)["hits"]["total"]["value"] > 0
+                self._others = reader.search(f"{names.patterns('run')},{names.patterns('sample')}", body)["hits"]["total"]["value"] > 0
                 self._looked_s = time.monotonic()
             return self._others
 

@@ -5,6 +5,7 @@ again overwrites itself, and bear the number of the commit, so that they count o
 """
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -37,6 +38,8 @@ T = TypeVar("T")
 # Runs that are given out at once, as in the DuckDB store; none are merged here.
 RUNS_MAX = 4_000_000
 HIGH_WATER_SHOWN_MAX = 1000
+# How old may be what is known of indices that were dropped.
+DROPPED_KEPT_S = 1.0
 # Letters of a group that are kept, and how many more may come before some are dropped.
 LETTERS_KEPT = 100_000
 LETTERS_SLACK = 10_000
@@ -66,6 +69,9 @@ class ElasticsearchStore:
         self._last_append_ns: int | None = None
         self._status: dict[str, Any] = {}  # what was told last
         self._closed = False
+        # Of this object: groups may begin anew, and their commits bear the same numbers again.
+        self._token = secrets.token_hex(8)
+        self._gone: tuple[float, list[Part]] = float("-inf"), []  # when it was looked what was dropped
 
     # -- writing
 
@@ -258,6 +264,12 @@ class ElasticsearchStore:
         """See `Store.missing`."""
         return self._ask(lambda reader: audit.missing(reader, nodes, from_ns, to_ns), nodes)
 
+    def changes(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> str | None:
+        """See `Store.changes`: how far all groups have committed, and how much was dropped. None where others write, who commit nothing, and while a group is away."""
+        if self.away() or self._ask(self._rollups.has_others, ()):
+            return None
+        return f"{self._token}/{samples.to_place(self._reader.heads())}/{len(self.dropped())}"
+
     def boots(self, node: str | None = None, since_ns: int = 0) -> list[tuple[Key, Mark]]:
         """See `Store.boots`."""
         return self._ask(lambda reader: audit.boots(reader, node, since_ns), None)[: audit.BOOTS_MAX]
@@ -298,12 +310,21 @@ class ElasticsearchStore:
     def drop(self, part: Part) -> Part | None:
         """See `pipeline.retention.Droppable.drop`."""
         self._check_open()
-        return retention.drop(self._reader, self._bulk, part)
+        try:
+            return retention.drop(self._reader, self._bulk, part)
+        finally:
+            self._gone = float("-inf"), []
 
     def dropped(self, limit: int = TOLD_MAX) -> list[Part]:
-        """See `pipeline.retention.Droppable.dropped`."""
+        """See `pipeline.retention.Droppable.dropped`; what others drop, up to DROPPED_KEPT_S later."""
         self._check_open()
-        return retention.dropped(self._reader, limit)
+        if limit != TOLD_MAX:
+            return retention.dropped(self._reader, limit)
+        looked_s, gone = self._gone
+        if time.monotonic() - looked_s > DROPPED_KEPT_S:
+            looked_s, gone = time.monotonic(), retention.dropped(self._reader, limit)
+            self._gone = looked_s, gone
+        return list(gone)
 
     def check_shards(self) -> budget.Budget:
         """See `pipeline.store.elastic.budget.check`."""

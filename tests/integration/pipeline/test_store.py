@@ -42,6 +42,19 @@ def test_nodes_are_those_from_which_the_users_processes_claim_the_job(store):
     assert (store.nodes("local-1", uid), store.nodes("local-1", 7), store.nodes("none", uid)) == (["cn1", "cn2"], ["cn3"], [])
 
 
+def test_what_was_added_to_changes(store):
+    def changes():
+        return store.changes(["cn1"], T0, T0 + 10**9)
+
+    store.append([run_event(1, node="cn1"), run_event(1, node="cn2")])
+    before = changes()
+    assert before is not None and changes() == before
+    for event in (run_event(2, start=T0, end=T0 + 5), sample_event(3), run_event(5, start=T0 - 10**13, end=T0 - 10**13)):
+        store.append([event])
+        assert changes() != before, "records of the time, and, with the last, what is missing of it"
+        before = changes()
+
+
 def test_columns_can_be_chosen(store):
     store.append([run_event(1)])
     assert store.runs("local-1", ["end", "bytes"]).to_pylist() == [{"end": run_event(1)["end"], "bytes": 4096}]

@@ -85,6 +85,9 @@ class FakeStore:
                 found[node] = found.get(node, 0) + count
         return found
 
+    def changes(self, nodes, from_ns, to_ns):
+        return str(hash(repr((self.rows, self.sample_rows, self.gaps, self.gone))))
+
     def boots(self, node=None, since_ns=0):
         newest = {key[0]: mark for key, mark in reversed(self.marks)}
         return [(key, mark) for key, mark in self.marks if node in (None, key[0]) and (mark.last_ns >= since_ns or mark is newest[key[0]])]

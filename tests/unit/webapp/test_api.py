@@ -53,7 +53,8 @@ def test_a_page_of_known_jobs_asks_the_store_once_and_of_final_ones_nothing(site
     assert site.get("/api/v1/jobs/3")["profile"]["write_bytes"] == 12288
     assert site.store.versions_asked == before
     monkeypatch.setattr("webapp.api.analysis.FINAL_AFTER_NS", 10**20)
-    assert site.get("/api/v1/jobs")["jobs"] == listed
+    # Another page: this one is kept.
+    assert site.get("/api/v1/jobs?limit=51")["jobs"] == listed
     assert site.store.versions_asked == before + 1
 
 
@@ -338,15 +339,37 @@ def test_charts_of_jobs_that_ended_are_kept_until_their_records_become_more(site
 @pytest.mark.parametrize("value", [b"", b"no JSON", b"[]", b"{}", b'{"t_ns": []}'])
 def test_nothing_is_believed_of_what_the_cache_holds(site, value):
     site.finished_job()
-    site.get("/api/v1/jobs/7")
-    right = site.get("/api/v1/jobs/7/series")
+    site.store.sample_rows = [sample(start=T0, end=T0 + S, lost=7)]
+    pages = ["/api/v1/jobs/7", "/api/v1/jobs", "/api/v1/jobs/7/series", f"/api/v1/nodes/n1/series?from_ns={T0}&to_ns={T0 + 2 * S}"]
+    right = [site.get(page) for page in [pages[0], *pages]][1:]
     cache = site.app.extensions["bellrock"].cache
-    for key in list(cache._values):
+    found = {key: kept for key, (_, kept) in cache._values.items()}
+    assert sorted(key.split()[0] for key in found) == ["jobs", "losses", "node", "series"]
+    for key in found:
         cache.put(key, value)
-    assert site.get("/api/v1/jobs/7/series") == right
-    ((_, kept),) = cache._values.values()
-    cache.put(next(iter(cache._values)), kept.replace(b'"step_s":', b'"step_s":"<script>","x":'))
-    assert site.get("/api/v1/jobs/7/series") == right
+    assert [site.get(page) for page in pages] == right
+    for key, kept in found.items():
+        cache.put(key, kept.replace(b'"step_s":', b'"step_s":"<script>","x":').replace(b'"lost":', b'"lost":"<script>","x":'))
+    assert [site.get(page) for page in pages] == right
+
+
+def test_what_changes_is_not_answered_as_it_was(site):
+    node = f"/api/v1/nodes/n1/series?from_ns={T0}&to_ns={T0 + 2 * S}"
+    site.finished_job()
+    site.get("/api/v1/jobs/7")
+    hits = lambda: site.get("/api/v1/status")["cache"]["hits"]  # noqa: E731
+    first = site.get("/api/v1/jobs"), site.get(node), site.get("/api/v1/jobs/7")
+    before = hits()
+    assert (site.get("/api/v1/jobs"), site.get(node), site.get("/api/v1/jobs/7")) == first and hits() == before + 3
+    site.jobdb.apply_event(event(job="8"))
+    assert [job["job_id"] for job in site.get("/api/v1/jobs")["jobs"]] == ["8", "7"]
+    assert [job["runtime_s"] > 1e6 for job in site.get("/api/v1/jobs")["jobs"]] == [True, False], "what runs is not kept"
+    site.store.add("7", row("write", T0 + S, bytes=1))
+    assert site.get(node) != first[1]
+    site.store.sample_rows.append(sample(start=T0, end=T0 + S, lost=3))
+    assert site.get("/api/v1/jobs/7")["losses"][0]["lost"] == 3
+    site.jobdb.apply_event(event("end", job="7", time=T0 + 9 * S, launch="l2"))
+    assert site.get("/api/v1/jobs/7")["job"]["end_ns"] == T0 + 9 * S
 
 
 def test_a_nodes_series_is_of_all_jobs(site):
