@@ -151,7 +151,7 @@ class JobDB:
         """The job with this key, or None."""
 
         def work(session: Session) -> Job | None:
-            row = session.scalar(select(JobRow).where(JobRow.key == key))
+            row = session.execute(select(*_JOB_COLUMNS).where(JobRow.key == key)).first()
             return _job(row, _node_names(session, [row.id])[row.id]) if row is not None else None
 
         return self._recent.get(("job", key), lambda: self._transactions.read(work))

@@ -54,7 +54,7 @@ class StateSink:
             raise BellrockError(str(error), "see to room on that disk, and begin anew in an empty directory") from error
         except ValueError as error:
             raise UsageError(f"{self.folder}: {error}", "it holds a simulation with this --seed already: take another seed or directory") from error
-        self._jobdb.apply_events(event for job in jobs for event in _events(job))
+        self._jobdb.apply_events(event for job in jobs for event in job_events(job))
 
     def close(self) -> None:
         """Gives the state up."""
@@ -67,7 +67,7 @@ class StateSink:
             self._lock.release()
 
 
-def _events(job: Job) -> list[dict[str, Any]]:
+def job_events(job: Job) -> list[dict[str, Any]]:
     """One launch, from the job's first node, as with mpirun."""
     common = {
         "job": job.job_id, "launch": "simulated", "node": job.node_names[0], "uid": job.uid, "user": job.user, "cluster": CLUSTER,
