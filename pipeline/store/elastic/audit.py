@@ -159,8 +159,10 @@ def drop_letters(reader: Reader, bulk: Bulk, pattern: str, kept: int) -> int:
 
 def proof(reader: Reader, node: str | None, since_ns: int) -> Iterator[Progress | Proof]:
     """See `pipeline.store.Store.proof`. Within an index no number can be there twice, since it is a part of the id; where a boot's numbers in two
-    indices lie amid each other, they are read one by one."""
+    indices lie amid each other, they are read one by one. Marks are read before and after the rows, which are of commits in between: of a boot that
+    records came of meanwhile there must be as many rows as one of the two says, or a number between."""
     known = dict(boots(reader, node, since_ns)[:BOOTS_MAX])
+    reader.forget()  # the commits that the marks tell of count
     nodes = sorted({key[0] for key in known}) if node is None else [node]
     committed, dropped = reader.committed(), gone(reader)
     base = [committed] + ([{"term": {"node": node}}] if node is not None else [{"terms": {"node": nodes}}] if since_ns and nodes else [])
@@ -188,8 +190,13 @@ def proof(reader: Reader, node: str | None, since_ns: int) -> Iterator[Progress 
     yield Progress(total, total)
     if gone(reader).ids != dropped.ids:
         raise StoreError("records were dropped while they were counted, as `bellrock retention` does: ask again")
-    by_boot = {key: (mark.rows - dropped.rows.get(key, 0), *found.pop(key, (0, 0))) for key, mark in known.items()}
-    yield Proof(by_boot | {key: (0, *counts) for key, counts in found.items()}, dict(sorted(days.items())))
+    later = dict(boots(reader, node, since_ns))
+    by_boot: dict[Key, tuple[int, int, int]] = {}
+    for key in known.keys() | found.keys():
+        rows, distinct = found.get(key, (0, 0))
+        marks_of = [mark.rows - dropped.rows.get(key, 0) if mark is not None else 0 for mark in (known.get(key), later.get(key))]
+        by_boot[key] = (min(max(distinct, min(marks_of)), max(marks_of)), rows, distinct)
+    yield Proof(by_boot, dict(sorted(days.items())))
 
 
 def _distinct(reader: Reader, committed: dict, key: Key) -> int:

@@ -1,5 +1,7 @@
 """What can befall the store on Elasticsearch: hostile records, refused documents, indices that take nothing, documents that others wrote."""
 
+import time
+
 import orjson
 import pytest
 
@@ -171,3 +173,27 @@ def test_a_change_of_the_period_moves_no_record(elastic, store):
     assert [name for _, name in known] == ["month", "day"] and known[1][0] > NOW
     assert [name for name in indices(daily) if "-run-" in name] == ["bellrock-run-compute-g1-before"] and daily.version("local-1") == 2
     daily.close()
+
+
+def test_rows_are_proven_while_more_come(elastic, store):
+    """As an audit of a site that is at work: another process writes between any two steps, and nothing seems to be missing, or too much."""
+    reader, seq = ElasticsearchStore(elastic), 0
+
+    def write() -> None:
+        nonlocal seq
+        assert store.append([run_event(seq + n) for n in range(1, 51)]).runs == 50
+        seq += 50
+
+    write()
+    until = time.monotonic() + 60
+    while not reader.boots():  # what another object wrote is found within 3 s
+        assert time.monotonic() < until
+    for _ in range(5):
+        for step in reader.proof():
+            last = step
+            write()
+        ((must, rows, distinct),) = last.boots.values()
+        assert must == rows == distinct and 0 < rows <= seq
+    reader.close()
+    *_, proof = store.proof()
+    assert list(proof.boots.values()) == [(seq, seq, seq)]
