@@ -7,7 +7,7 @@ from pipeline.schema import day_of
 from pipeline.store import Letters, Progress, Proof, StoreError
 from pipeline.store.elastic.bulk import Bulk, removals
 from pipeline.store.elastic.books import read_marks
-from pipeline.store.elastic.reader import Reader, all_of
+from pipeline.store.elastic.reader import BY_BOOT, Reader, all_of
 from pipeline.store.elastic.retention import gone
 from pipeline.store.mark import Gap, Key, Mark
 
@@ -23,7 +23,6 @@ DAYS_AT_ONCE = 200
 _DAY_NS = 24 * 3600 * 10**9
 _ROWS = "bellrock-run-*,bellrock-sample-*"
 _ALL = f"{_ROWS},bellrock-job-*"
-_BY_BOOT: tuple[dict, ...] = ({"node": {"terms": {"field": "node"}}}, {"boot": {"terms": {"field": "boot"}}})
 _UNBOOKED = {"bool": {"must_not": [{"exists": {"field": "commit"}}]}}
 
 
@@ -70,7 +69,7 @@ def _unbooked(reader: Reader, nodes: Sequence[str] | None) -> dict[Key, Mark]:
     aggs: dict[str, Any] = {"seq": {"max": {"field": "seq"}}, "jobs": {"filter": {"exists": {"field": "event"}}}}
     aggs |= {f"{which}_{name}": {which: {"field": name}} for which in ("min", "max") for name in ("@timestamp", "start", "time")}
     found: dict[Key, Mark] = {}
-    buckets = list(reader.composite(_ALL, query, _BY_BOOT, aggs))
+    buckets = list(reader.composite(_ALL, query, BY_BOOT, aggs))
     dropped = gone(reader, nodes).others if buckets else {}
     for bucket in buckets:
         went, last = dropped.get((bucket["key"]["node"], int(bucket["key"]["boot"], 16)), (0, 0))
@@ -171,7 +170,7 @@ def proof(reader: Reader, node: str | None, since_ns: int) -> Iterator[Progress 
     spans: dict[Key, list[tuple[int, int, int]]] = {}
     read = told = 0
     aggs = {"first": {"min": {"field": "seq"}}, "last": {"max": {"field": "seq"}}}
-    for bucket in reader.composite(_ROWS, all_of(*base), [*_BY_BOOT, {"index": {"terms": {"field": "_index"}}}], aggs):
+    for bucket in reader.composite(_ROWS, all_of(*base), [*BY_BOOT, {"index": {"terms": {"field": "_index"}}}], aggs):
         key = (bucket["key"]["node"], int(bucket["key"]["boot"], 16))
         read += bucket["doc_count"]
         if not since_ns or key in known:

@@ -15,6 +15,7 @@ PAGE = 10_000
 KEEP_ALIVE = "2m"
 # Buckets of a page of an aggregation.
 BUCKETS = 1000
+BY_BOOT: tuple[dict, ...] = ({"node": {"terms": {"field": "node"}}}, {"boot": {"terms": {"field": "boot"}}})
 _STRICT = "ignore_unavailable=true&allow_no_indices=true&allow_partial_search_results=false"
 
 
@@ -94,18 +95,25 @@ class Reader:
         """The answer to one question to all of `pattern`; raises StoreError where a part of it is missing."""
         return self.client.ask("POST", f"/{self.among(pattern)}/_search?{_STRICT}", body)
 
-    def hits(self, pattern: str, query: dict, source: Any = True, sort: list | None = None, limit: int | None = None) -> Iterator[list[dict]]:
-        """Documents in pages: of each hit `_source`, and `_id` and `_index` (with `source` False alone)."""
+    def hits(self, pattern: str, query: dict, source: Any = True, sort: list | None = None, limit: int | None = None, *, many: bool = False) -> Iterator[list[dict]]:
+        """Documents in pages: of each hit `_source`, and `_id` and `_index` (with `source` False alone). many: more than a page of them are to be expected."""
+        if not many:
+            size = PAGE if limit is None else min(PAGE, limit)
+            page = self._page(pattern, query, source, sort, size)
+            # Most are few, which one question gets; a search over several is opened for the others, and read from the beginning.
+            if len(page) < size or len(page) == limit:
+                if page:
+                    yield page
+                return
         opened = self.client.ask("POST", f"/{self.among(pattern)}/_pit?keep_alive={KEEP_ALIVE}&ignore_unavailable=true&allow_partial_search_results=false", fine=(404,))
         if "id" not in opened:
             return
         pit, left = opened["id"], limit
         body: dict[str, Any] = {"query": query, "_source": source, "track_total_hits": False, "sort": sort or [{"_shard_doc": "asc"}]}
-        keys = "hits.hits._id,hits.hits._index" if source is False else "hits.hits._id,hits.hits._source"
         try:
             while left is None or left > 0:
                 size = PAGE if left is None else min(PAGE, left)
-                path = f"/_search?allow_partial_search_results=false&filter_path=pit_id,{keys},hits.hits.sort"
+                path = f"/_search?allow_partial_search_results=false&filter_path=pit_id,{_keys(source)},hits.hits.sort"
                 found = self.client.ask("POST", path, body | {"size": size, "pit": {"id": pit, "keep_alive": KEEP_ALIVE}})
                 pit = found.get("pit_id", pit)
                 page = found.get("hits", {}).get("hits", [])
@@ -117,6 +125,13 @@ class Reader:
                 left = None if left is None else left - len(page)
         finally:
             self.client.ask("DELETE", "/_pit", {"id": pit}, fine=(404,))
+
+    def _page(self, pattern: str, query: dict, source: Any, sort: list | None, size: int) -> list[dict]:
+        """The first documents; `_shard_doc` orders those of an opened search alone."""
+        order = [part for part in sort or [{"_doc": "asc"}] if "_shard_doc" not in part]
+        body = {"query": query, "_source": source, "track_total_hits": False, "sort": order, "size": size}
+        path = f"/{self.among(pattern)}/_search?{_STRICT}&filter_path={_keys(source)}"
+        return self.client.ask("POST", path, body).get("hits", {}).get("hits", [])
 
     def composite(self, pattern: str, query: dict, sources: Sequence[dict], aggs: dict | None = None) -> Iterator[dict]:
         """Buckets of a composite aggregation, page by page."""
@@ -150,6 +165,10 @@ class Partial(Reader):
     def among(self, pattern: str) -> str:
         """See `Reader.among`."""
         return ",".join((pattern, *(f"-{name}" for group in sorted(self._left_out) for name in (names.of_group(group), names.books(group)))))
+
+
+def _keys(source: Any) -> str:
+    return "hits.hits._id,hits.hits._index" if source is False else "hits.hits._id,hits.hits._source"
 
 
 def all_of(*filters: dict) -> dict[str, Any]:

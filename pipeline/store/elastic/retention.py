@@ -16,7 +16,7 @@ from pipeline.store import CONFLICT, StoreError
 from pipeline.store.elastic import names
 from pipeline.store.elastic.bulk import Bulk, action
 from pipeline.store.elastic.client import dumps
-from pipeline.store.elastic.reader import Reader, all_of
+from pipeline.store.elastic.reader import BY_BOOT, Reader, all_of
 from pipeline.store.mark import Key
 from pipeline.store.parts import CLASSES, TOLD_MAX, Part
 
@@ -26,7 +26,6 @@ _DAY_NS = 24 * 3600 * 10**9
 _DATA = {kind: data for data, kind in CLASSES.items()}
 _INDEX = re.compile(rf"bellrock-({'|'.join(_DATA)})-([a-z_]+)-([a-z0-9_]{{1,32}})-([0-9a-z.]+)")
 _BEGIN = {"run": "start", "sample": "start", "job": "time", "letter": "received_ns"}
-_BY_BOOT: tuple[dict, ...] = ({"node": {"terms": {"field": "node"}}}, {"boot": {"terms": {"field": "boot"}}})
 _BOOKED = {"exists": {"field": "commit"}}
 # Boots in one document of the books.
 BOOTS_AT_ONCE = 1000
@@ -144,7 +143,7 @@ def _boots(reader: Reader, index: str, kind: str) -> Iterator[list]:
     aggs |= {"others": {"filter": {"bool": {"must_not": [_BOOKED]}}, "aggs": {"last": {"max": {"field": "seq"}}}}}
     if kind == "letter":
         aggs["conflicts"] = {"filter": {"term": {"cause": CONFLICT}}}
-    for bucket in reader.composite(index, query, _BY_BOOT, aggs):
+    for bucket in reader.composite(index, query, BY_BOOT, aggs):
         booked, others = bucket["booked"]["doc_count"], bucket["others"]["doc_count"]
         counts = [0, 0, 0, 0, 0]
         if kind == "letter":

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pipeline.schema import KINDS
 from pipeline.store import TooManyRuns, Window
 from pipeline.store.elastic import names
-from pipeline.store.elastic.reader import Reader, all_of
+from pipeline.store.elastic.reader import PAGE, Reader, all_of
 
 Asked = Sequence[tuple[str, Window | None]]
 _RUN = KINDS["run"]
@@ -47,7 +47,8 @@ def table(reader: Reader, job: str, columns: Sequence[str], window: Window | Non
     if count > limit:
         raise TooManyRuns(f"job {job[:200]!r} has {count} runs, and no more than {limit} are read at once")
     chunks: dict[str, list[pa.Array]] = {name: [] for name in columns}
-    for page in reader.hits(pattern, query, source=True if len(columns) > _FILTERED_MAX else list(columns) or ["seq"]):
+    source = True if len(columns) > _FILTERED_MAX else list(columns) or ["seq"]
+    for page in reader.hits(pattern, query, source, many=count >= PAGE):
         documents = [hit["_source"] for hit in page]
         for name in columns:
             if name in _HEX:

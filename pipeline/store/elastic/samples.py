@@ -7,7 +7,7 @@ import orjson
 from pipeline.schema import KINDS
 from pipeline.store import BEGIN, Place, StoreError
 from pipeline.store.elastic.names import patterns
-from pipeline.store.elastic.reader import Reader, all_of
+from pipeline.store.elastic.reader import BY_BOOT, Reader, all_of
 from pipeline.store.mark import Key
 
 _SEARCHED = frozenset(KINDS["sample"].searched)
@@ -56,6 +56,13 @@ def sums(reader: Reader, component: str, wanted: Sequence[str], nodes: Sequence[
         reader.committed(),
     ]
     found: dict[tuple[str, int], dict[str, float]] = {}
+    if _SEARCHED.issuperset(wanted):
+        stats = {name: {"stats": {"field": f"values.{name}"}} for name in wanted}
+        for bucket in reader.composite(patterns("sample", from_ns, to_ns), all_of(*filters), BY_BOOT, stats):
+            told = {name: bucket[name]["sum"] for name in wanted if bucket[name]["count"]}
+            if told:
+                found[bucket["key"]["node"], int(bucket["key"]["boot"], 16)] = told
+        return found
     for sample in _samples(reader, patterns("sample", from_ns, to_ns), filters):
         for name in wanted:
             value = sample["values"].get(name)
