@@ -1,6 +1,6 @@
 """Answers that are dear to work out and stay as they are: kept as bytes, in this process or in a Redis that outlives it.
 
-Nothing depends on it: what is not there is worked out again. Nothing is believed of what comes out: who reads it checks it."""
+Nothing depends on it: what is not there is worked out again. Nothing is believed of what comes out of a place where others may write: `answer_of` has it checked."""
 
 import hashlib
 import logging
@@ -34,7 +34,9 @@ _DIGEST_BYTES = 32
 
 
 class Cache(Protocol):
-    """Any thread may ask. No method raises for a cache that is away."""
+    """Any thread may ask. No method raises for a cache that is away. is_own: whether nobody else can write there."""
+
+    is_own: bool
 
     def get(self, key: str) -> bytes | None:
         """What was last put there, or None where it is gone."""
@@ -55,6 +57,8 @@ class Cache(Protocol):
 
 class ProcessCache:
     """In this process: those used last, within `bytes_max`."""
+
+    is_own = True
 
     def __init__(self, bytes_max: int = BYTES_MAX, clock: Callable[[], float] = time.monotonic) -> None:
         self._bytes_max, self._clock = bytes_max, clock
@@ -104,6 +108,8 @@ class ProcessCache:
 class RedisCache:
     """In a Redis, `bellrock:cache:PLACE`: the key's digest, so that another's value in the same place is none, and the value. Raises ValueError for an address
     that is none."""
+
+    is_own = False
 
     def __init__(self, url: str, password_file: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         check_url(url)
@@ -165,6 +171,12 @@ class RedisCache:
     def close(self) -> None:
         """See `Cache.close`."""
         self._client.close()
+
+
+def answer_of(cache: Cache, key: str, is_answer: Callable[[bytes], bool]) -> bytes | None:
+    """What was put under the key; None where it is gone, or is none by `is_answer`, which is asked where another may have put it there."""
+    kept = cache.get(key)
+    return kept if kept is not None and (cache.is_own or is_answer(kept)) else None
 
 
 class _Password(redis.CredentialProvider):

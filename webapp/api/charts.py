@@ -15,7 +15,7 @@ from jobdb.series import SECOND_NS, Series, choose_step_ns, series, series_of_se
 from pipeline.store import SECONDS_STEPS_MAX
 
 from .analysis import Analyses, is_final
-from .cache import Cache
+from .cache import Cache, answer_of
 from .errors import ApiError, bad_parameter
 
 # As the job's page asks.
@@ -50,8 +50,8 @@ class Charts:
         key = self._key(job, question)
         if key is None:
             return self._work_out(job, question)
-        kept = self._cache.get(key)
-        if kept is not None and is_answer(kept):
+        kept = answer_of(self._cache, key, is_answer)
+        if kept is not None:
             return kept
         answer = self._work_out(job, question)
         if self._analyses.are_whole():
