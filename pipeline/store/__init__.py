@@ -121,7 +121,11 @@ class Window:
 class Store(Droppable, Protocol):
     """All methods may be called from any thread; `append` calls wait for each other, readers wait for nobody. All raise StoreError.
 
-    What one store object has appended it finds at once; one in another process, where there can be one, within 3 s."""
+    What one store object has appended it finds at once; one in another process, where there can be one, within 3 s.
+
+    few_runs: so many runs are read and drawn in about a tenth of a second."""
+
+    few_runs: int
 
     def append(self, events: Sequence[dict | Undecodable]) -> Appended:
         """Stores a batch in one transaction; on return it is durable.

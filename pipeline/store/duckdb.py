@@ -65,6 +65,8 @@ class DuckDBStore:
     Raises StoreError where the file cannot be opened, is another process's, or has tables of another layout.
     """
 
+    few_runs = 100_000  # with 50 MB
+
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self._file = DuckDBFile(self._path)

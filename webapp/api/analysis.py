@@ -31,8 +31,6 @@ LIST_BUDGET_S = 0.5
 # A job that ended so long ago or earlier is listed and shown as its stored profile has it: whether records came since is looked at in the background
 # (webapp/api/settle.py), not while somebody waits.
 FINAL_AFTER_NS = 120 * 10**9
-# So many runs are read and drawn in a tenth of a second, with 50 MB.
-FEW_RUNS = 100_000
 # Under this name a stored profile bears the nodes that the job ran on, which are not shown with it.
 NODES = "node_names"
 # How long a request waits for another one that has the same job in hand.
@@ -172,10 +170,15 @@ class Analyses:
         """The job's runs, and whether it could be watched at all. Of a job whose profile is stored and shown without a look at its records, few runs are
         read at once, by however many threads; else as `get`, and raises as that does."""
         stored = self._jobdb.get_profile(job.key) if is_final(job) and self._find(job.key) is None else None
-        if stored is not None and stored[0] <= FEW_RUNS:
+        if stored is not None and stored[0] <= self._store.few_runs:
             return self._read(job), stored[1]["read_ops"] is not None
         analysis = self.get(job)
         return analysis.runs, analysis.profile["read_ops"] is not None
+
+    def has_few_runs(self, job: Job) -> bool:
+        """Whether to read all of them takes no more than a moment."""
+        version = self._jobdb.profile_version(job.key) if is_final(job) else None
+        return (self._version(job) if version is None else version) <= self._store.few_runs
 
     def runs_of_span(self, job: Job, from_ns: int, to_ns: int) -> Runs:
         """Runs of the job's processes that touch a span."""

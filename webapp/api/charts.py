@@ -118,14 +118,18 @@ def is_answer(kept: bytes, more: Collection[str] = ()) -> bool:
 
 def _of_seconds(analyses: Analyses, job: Job, node: str, given_from_ns: int | None, given_to_ns: int | None, points: int, now_ns: int) -> Series | None:
     """The series out of sums by second, or, where its bins are finer, out of the runs of the span that is asked for. None where the job's processes did
-    nothing that is known, and where all of a short job is asked for: then its runs are what to look at."""
+    nothing that is known, and where all of a short job is asked for, unless it has so many runs that seconds must do: then its runs are what to look at."""
     from_ns, to_ns = _life(job, now_ns)
     is_whole = given_from_ns is None or given_to_ns is None
     asked_from_ns, asked_to_ns = (max(from_ns - MARGIN_NS, 0), to_ns + MARGIN_NS) if is_whole else (given_from_ns, given_to_ns)
     with too_fine():
         step_ns = choose_step_ns(*within((from_ns, to_ns), given_from_ns, given_to_ns), points)
         if step_ns < SECOND_NS:
-            return None if is_whole else _of_span(analyses, job, node, given_from_ns, given_to_ns, points)
+            if not is_whole:
+                return _of_span(analyses, job, node, given_from_ns, given_to_ns, points)
+            if analyses.has_few_runs(job):
+                return None
+            step_ns = SECOND_NS
         step_s = step_ns // SECOND_NS
         if asked_to_ns - asked_from_ns > SECONDS_STEPS_MAX * step_ns // 2:
             return None
@@ -139,7 +143,7 @@ def _of_seconds(analyses: Analyses, job: Job, node: str, given_from_ns: int | No
             outside_from = max(first_ns, asked_from_ns) if first_ns + step_ns <= from_ns else from_ns
             outside_to = min(last_ns, asked_to_ns) if last_ns - step_ns >= to_ns else to_ns
             from_ns, to_ns = within((outside_from, outside_to), given_from_ns, given_to_ns)
-            wider_ns = choose_step_ns(from_ns, to_ns, points)
+            wider_ns = max(choose_step_ns(from_ns, to_ns, points), SECOND_NS)
             if wider_ns != step_ns:
                 step_ns = wider_ns
                 sums = analyses.seconds(job, node, from_ns, to_ns, step_ns // SECOND_NS)

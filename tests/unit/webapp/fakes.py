@@ -20,6 +20,8 @@ S = 10**9
 class FakeStore:
     """Rows in lists; counts how often runs were asked for, and versions, one or many."""
 
+    few_runs = 100_000
+
     def __init__(self):
         self.rows, self.sample_rows, self.asked, self.lock = {}, [], 0, threading.Lock()
         self.versions_asked = self.seconds_asked = 0

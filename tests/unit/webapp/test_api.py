@@ -318,6 +318,17 @@ def test_series_of_a_second_or_more_read_no_runs_and_finer_ones_those_of_their_s
     assert site.store.asked == 1
 
 
+def test_a_short_job_of_many_runs_is_drawn_by_the_second(site):
+    site.finished_job()
+    fine = site.get("/api/v1/jobs/7/series")
+    site.store.few_runs, asked = 1, site.store.asked
+    coarse = site.get("/api/v1/jobs/7/series")
+    assert fine["step_s"] < coarse["step_s"] == 1.0 and site.store.asked == asked
+    assert sum(v or 0 for v in coarse["write_bytes_per_s"]) == pytest.approx(12288)
+    span = f"from_ns={T0}&to_ns={T0 + 2 * S}"
+    assert site.get(f"/api/v1/jobs/7/series?{span}")["step_s"] < 0.1
+
+
 def test_charts_of_jobs_that_ended_are_kept_until_their_records_become_more(site):
     site.jobdb.apply_event(event())
     site.store.add("7", *(row("write", T0 + n * S, bytes=1000) for n in range(100)))
