@@ -96,6 +96,8 @@ def inventory(machine: Path, tmp_path_factory) -> Path:
         "logserver_elasticsearch_archive": str(elasticsearch),
         "logserver_elasticsearch_sha256": hashlib.sha256(elasticsearch.read_bytes()).hexdigest(),
         "logserver_java_home": "/opt/java",
+        "server_cache_url": "redis://127.0.0.1:6379/1",
+        "server_cache_password": "secret-of-the-test-cache",
     }
     groups = {name: {"hosts": {"site": {}}} for name in ("compute", "logservers", "jobdb", "server", "monitoring")}
     path = folder / "hosts.json"

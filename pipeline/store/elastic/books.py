@@ -228,12 +228,18 @@ def read_marks(
         for hit in page:
             key, mark = _mark_of(hit["_source"]["mark"])
             found[hit["_source"]["group"], key] = mark
-    for commit in sorted(commits, key=lambda commit: commit["number"]):
+    # Of a boot that many commits name the last one counts, and alone is taken apart.
+    wanted = None if nodes is None else frozenset(nodes)
+    moved: dict[tuple[str, str, str], list] = {}
+    for commit in sorted(commits, key=lambda commit: -commit["number"]):
         for row in commit["marks"]:
-            key, mark = _mark_of(row)
-            known = found.get((commit["group"], key))
-            if (nodes is None or key[0] in nodes) and (known is None or not is_older(mark, known)):
-                found[commit["group"], key] = mark
+            if wanted is None or row[0] in wanted:
+                moved.setdefault((commit["group"], row[0], row[1]), row)
+    for (group, _, _), row in moved.items():
+        key, mark = _mark_of(row)
+        known = found.get((group, key))
+        if known is None or not is_older(mark, known):
+            found[group, key] = mark
     return [(group, key, mark) for (group, key), mark in found.items() if keep(mark)]
 
 
