@@ -159,8 +159,6 @@ Examples:
 )
 @click.option("--sample-config", is_flag=True, help="Print the commented sample of server.toml and end.")
 def server(config_file: Path | None, host: str | None, port: int | None, ingest_port: int | None, sample_config: bool) -> None:
-    import logging
-
     from bellrock import config, paths, program
     from bellrock.embedded import faults
     from bellrock.server import Server
@@ -170,8 +168,7 @@ def server(config_file: Path | None, host: str | None, port: int | None, ingest_
         return
     state = paths.state_dir()
     settings = config.load(config_file, state, {"http.host": host, "http.port": port, "ingest.port": ingest_port})
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    console.log_for_service()
     with program.signals_held():
         running = Server(settings, state)
         with faults(state):
@@ -197,14 +194,14 @@ or the store fails, agents hold back. Options come before the configuration's se
 \b
 Examples:
   bellrock ingest --port 5044
-  bellrock ingest --queue redis --group g1 --config /etc/bellrock/server.toml
+  bellrock ingest --queue redis --store elasticsearch --group g1 --config /etc/bellrock/server.toml
   bellrock ingest --queue redis --only receive --port 5044
   bellrock ingest --queue redis --only store
 
 {EXIT_CODES}""",
 )
 @click.option("--queue", type=click.Choice(["none", "redis"]), help="What lies between receiving and storing (default: none).")
-@click.option("--store", type=click.Choice(["duckdb"]), help="Where records go (default: duckdb, records.duckdb in the state directory).")
+@click.option("--store", type=click.Choice(["duckdb", "elasticsearch"]), help="Where records go (default: duckdb, records.duckdb in the state directory).")
 @click.option("--group", metavar="NAME", help="The group of nodes whose records these are.")
 @click.option("--only", type=click.Choice(["receive", "store"]), help="Run one half; the other is another process, or Logstash.")
 @click.option("--port", type=int, help="Where agents deliver (default: ingest.port).")
@@ -212,15 +209,12 @@ Examples:
     "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), help="Settings; default server.toml in the state directory."
 )
 def ingest(queue: str | None, store: str | None, group: str | None, only: str | None, port: int | None, config_file: Path | None) -> None:
-    import logging
-
     from bellrock import config, paths, program
     from bellrock.logserver import PROGRESS_S, LogServer
 
     state = paths.state_dir()
     settings = config.load(config_file, state, {"queue.kind": queue, "store.kind": store, "group.name": group, "ingest.port": port})
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    console.log_for_service()
     with program.signals_held():
         running = LogServer(settings, state, only)
         running.start()

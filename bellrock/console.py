@@ -57,6 +57,16 @@ def log_warnings() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[_Handler()], format="%(message)s")
 
 
+def log_for_service() -> None:
+    """The log of a process that stays: lines with time and part on standard error, for the journal. What goes wrong between us and others is told by our own
+    parts, once; libraries would tell of each try, with its traceback."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    # The level of `elastic_transport` itself is set by its import.
+    for part in ("transport", "node_pool"):
+        logging.getLogger(f"elastic_transport.{part}").setLevel(logging.ERROR)
+
+
 class Wait:
     """Something that is waited for, and how far it is."""
 

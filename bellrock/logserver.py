@@ -65,7 +65,8 @@ class LogServer:
         if self._has_queue:
             parts.append(f"list {queue.list} at {queue.url}")
         if self._stores:
-            parts.append(f"{self._config.store.kind} in {self._state}")
+            where = ", ".join(self._config.elasticsearch.urls) if self._config.store.kind == "elasticsearch" else str(self._state)
+            parts.append(f"{self._config.store.kind} at {where}")
         return " · ".join(parts)
 
     def status(self) -> dict[str, Any]:

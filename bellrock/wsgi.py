@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bellrock import config, paths
+from bellrock import config, console, paths
 from bellrock.errors import BellrockError, UsageError
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def application() -> Callable:
     from webapp.api.callers import behind_proxy
 
     global _running
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    console.log_for_service()
     running = Server(settings(), paths.state_dir(), takes_proxy=False)
     try:
         running.start()

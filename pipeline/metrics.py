@@ -7,12 +7,15 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-# What goes up and down. All other numbers only grow, until the process is started again.
+# What goes up and down, and bounds. All other numbers only grow, until the process is started again.
 GAUGES = frozenset(
     {
         "connections",
         "queued_windows",
         "waiting",
+        "length",
+        "items_max",
+        "memory_max_bytes",
         "taken",
         "memory_bytes",
         "bytes",

@@ -19,7 +19,7 @@ from bellrock.stack import Missing
 
 HOST = "127.0.0.1"
 # In the environment of every process of a server: by it they are found again, whatever became of who started them.
-MARK = "BELLROCK_SERVER"
+MARK = "BELLROCK_STACK_MARK"
 # As root, servers run as this user: nobody.
 UNPRIVILEGED = 65534
 LOOK_EVERY_S = 0.05

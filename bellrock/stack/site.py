@@ -4,7 +4,7 @@ import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,9 +20,9 @@ from bellrock.stack.mysql import MySql
 from bellrock.stack.process import HOST, Server, end_below
 from bellrock.stack.redis import Redis
 from bellrock.stack.tls import Tls, certificate
-from pipeline.store.elastic.templates import LAYERS
+from pipeline.store.elastic.roles import READER, RETENTION, roles, writer
 
-# Of the log servers; `archive` is a node that takes what is moved out of their way.
+# Of the log servers; `archive` is a node for what will be moved out of their way: nothing is, yet.
 GROUPS = ("g1", "g2")
 ARCHIVE = "archive"
 QUEUE_MIB = 256
@@ -69,7 +69,7 @@ class Site:
         found.append(Part("redis-cache", "cache of the central server", cache, cache.url))
         nodes = self._nodes()
         for node in nodes:
-            role = "older records" if node.group == ARCHIVE else f"records of log server {node.group}"
+            role = "nothing yet: a node for older records" if node.group == ARCHIVE else f"records of log server {node.group}"
             found.append(Part(node.name, role, node, node.url))
         for group, queue in queues.items():
             own = [node.url for node in nodes if node.group == group]
@@ -188,9 +188,9 @@ class Site:
 
     def _nodes(self) -> list[Elasticsearch]:
         tls = certificate(self.folder / "secrets/ca", "server")
-        users = {f"ingest_{group}": User(self.password(f"elasticsearch-ingest-{group}"), (f"ingest_{group}",)) for group in GROUPS}
-        users["server"] = User(self.password("elasticsearch-server"), ("server",))
-        security = Security(tls, self.password("elasticsearch-admin"), users, roles())
+        users = {f"ingest_{group}": User(self.password(f"elasticsearch-ingest-{group}"), (writer(group),)) for group in GROUPS}
+        users["server"] = User(self.password("elasticsearch-server"), (READER, RETENTION))
+        security = Security(tls, self.password("elasticsearch-admin"), users, roles(GROUPS))
         nodes = [
             Elasticsearch(self.folder / f"elasticsearch-{group}", name=f"elasticsearch-{group}", group=group, security=security) for group in (*GROUPS, ARCHIVE)
         ]
@@ -230,22 +230,6 @@ def _start(parts: list[Part], tell: Callable[[str], None]) -> None:
     for number, part in enumerate(parts):
         tell(f"waiting for {part.server.title} ({number} of {len(parts)} are ready)")
         part.server.wait_ready()
-
-
-def roles() -> Mapping[str, Mapping[str, Any]]:
-    """Elasticsearch's roles of a site, as roles.yml has them: who writes for a group may touch that group's indices alone, and put them under the
-    aliases, which are for all."""
-    reads = ["read", "monitor", "view_index_metadata", "maintenance"]
-    found: dict[str, Mapping[str, Any]] = {"server": {"cluster": ["monitor"], "indices": [{"names": ["bellrock-*"], "privileges": reads}]}}
-    aliases = [f"bellrock-{kind}-{layer}" for kind, layers in LAYERS.items() for layer in layers]
-    for group in GROUPS:
-        names = [f"bellrock-*-{group}-*", f"bellrock-*-{group}"]
-        own = {"names": names, "privileges": ["create_index", "manage", "read", "index", "create_doc", "delete"]}
-        found[f"ingest_{group}"] = {
-            "cluster": ["monitor", "manage_index_templates"],
-            "indices": [own, {"names": aliases, "privileges": ["indices:admin/aliases"]}],
-        }
-    return found
 
 
 def _memory_mib(pid: int) -> int | None:

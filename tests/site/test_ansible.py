@@ -26,7 +26,6 @@ SECRETS = (
     "jobdb_password",
     "analyst_password",
     "elasticsearch_admin_password",
-    "elasticsearch_ingest_password",
     "elasticsearch_server_password",
     "redis_password",
     "scrape_token",
@@ -84,6 +83,7 @@ def inventory(machine: Path, tmp_path_factory) -> Path:
     elasticsearch = folder / "elasticsearch.tar"
     subprocess.run(["tar", "-C", home.parent, "-cf", elasticsearch, home.name], check=True)
     settings = {f"common_{name}": f"secret-of-the-test-{number}" for number, name in enumerate(SECRETS)} | {
+        "common_elasticsearch_ingest_passwords": {"g1": "secret-of-the-test-of-g1"},
         "ansible_connection": "community.general.chroot",
         "ansible_host": str(machine),
         "ansible_python_interpreter": "/usr/bin/python3",

@@ -80,7 +80,10 @@ def test_a_site_is_brought_up_mended_and_ended(stack):
     assert stack.status("bellrock-run-posix-g1-2026.11", "ingest_g1", "elasticsearch-ingest-g1", "PUT") == 200
     assert stack.status("bellrock-run-posix-g2-2026.11", "ingest_g1", "elasticsearch-ingest-g1", "PUT") == 403
     assert stack.status("bellrock-*/_search", "server", "elasticsearch-server") == 200
-    assert stack.status("bellrock-run-posix-g1-2026.11", "server", "elasticsearch-server", "DELETE") == 403
+    # It drops what was kept long enough, and no books.
+    assert stack.status("bellrock-books-g1", "server", "elasticsearch-server", "DELETE") == 403
+    assert stack.status("bellrock-run-posix-g1-2026.11/_doc/1", "server", "elasticsearch-server", "DELETE") == 403
+    assert stack.status("bellrock-run-posix-g1-2026.11", "server", "elasticsearch-server", "DELETE") == 200
 
     begun = time.monotonic()
     again = {row["name"]: row for row in stack("up")}

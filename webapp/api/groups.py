@@ -77,7 +77,7 @@ def _of_server(server: Mapping[str, Any], now_ns: int) -> list[dict[str, str]]:
 
 def _of_queue(who: str, queue: Mapping[str, Any]) -> list[dict[str, str]]:
     if queue.get("error"):
-        return [_trouble(f"{who} cannot reach its queue: {queue['error']}", "start Redis there: `systemctl status redis`; agents hold their records back")]
+        return [_trouble(f"{who} cannot reach its queue: {queue['error']}", "start Redis there (`systemctl status bellrock-redis` where Ansible set it up); agents hold their records back")]
     found = []
     waiting, most = queue.get("waiting", 0), queue.get("items_max", 0)
     if most and waiting >= NEARLY_FULL * most:

@@ -126,6 +126,13 @@ def test_figures_for_a_prometheus(state, begin, free_port):
     assert server.end() == 0
 
 
+def test_without_elasticsearch_it_waits_and_says_so_in_lines(begin, free_port):
+    server = begin("--port", str(free_port()), "--store", "elasticsearch", "--group", "g1")
+    server.wait_for("elasticsearch at http://127.0.0.1:9200")
+    server.wait_for("cannot be reached")
+    assert server.end() == 0 and "Traceback" not in server.log
+
+
 @pytest.mark.parametrize(
     ("options", "hint"),
     [
