@@ -312,6 +312,8 @@ def _read_cursor(cursor: str, sort: str) -> tuple[Any, int]:
         raise BadCursor("not a cursor of this list") from error
     if given_sort != sort or type(value) not in (str, int, float) or type(number) is not int:
         raise BadCursor(f"not a cursor of this list sorted by {sort}")
+    if type(value) is str and value.encode(errors="ignore").decode() != value:
+        raise BadCursor("not a cursor of this list")  # what no database takes
     if not all(-(2**63) <= v < 2**63 for v in (value, number) if type(v) is not str):
         raise BadCursor("not a cursor of this list")
     return value, number

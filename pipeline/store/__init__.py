@@ -241,6 +241,11 @@ class Store(Droppable, Protocol):
         such nodes did for them without the job database's knowledge. `seconds` of a job is of the others: ask for its `version` first."""
         ...
 
+    def partial(self) -> int:
+        """How many answers so far were of some groups only. Who keeps an answer asks before what it rests on and after it: where the number grew, it may
+        lack something."""
+        ...
+
     def status(self) -> dict[str, Any]:
         """`records` ({run, sample, job}: all that ever came), `records_dropped` (of these, by retention), `dead_letters` (`dead_letters_dropped` of them are not kept any more), `duplicates`, `missing`,
         `last_append_ns` (None: not since it was opened), `error` (text while the last append failed, else None), and `high_water`: a list

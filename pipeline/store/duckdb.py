@@ -415,6 +415,10 @@ class DuckDBStore:
                 self._versions |= {job: counts[job] for job in unknown}
         return counts
 
+    def partial(self) -> int:
+        """See `Store.partial`."""
+        return 0
+
     def away(self) -> list[str]:
         """See `Store.away`: all is in one file."""
         return []

@@ -79,8 +79,9 @@ class Agents:
         kept = self._cache.get(key)
         if kept is not None and (told := _told(kept)) is not None:
             return told
+        before = self._store.partial()
         found = self._losses(nodes, from_ns, to_ns)
-        if not self._store.away():
+        if self._store.partial() == before:
             self._cache.put(key, orjson.dumps({"losses": found}))
         return found
 

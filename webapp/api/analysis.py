@@ -140,10 +140,11 @@ class Analyses:
         if not lock.acquire(blocking=False):
             return False
         try:
-            if self._store.away():
-                return False  # what is stored stays
+            before = self._store.partial()
             version = self._version(job)
             runs = self._read(job)
+            if self._store.partial() != before:
+                return False  # what is stored stays
             self._put(job, version, runs, _figures(runs, job))
             return True
         finally:
@@ -162,15 +163,15 @@ class Analyses:
         since_s = max(job.start_ns, 0) // SECOND_NS
         return self._store.seconds(job.job_id, job.uid, [node] if node else None, from_ns // SECOND_NS, to_s, step_s, since_s=since_s)
 
-    def are_whole(self) -> bool:
-        """Whether nothing is away that an answer of now may lack."""
-        return not self._store.away()
+    def partial(self) -> int:
+        """See `Store.partial`."""
+        return self._store.partial()
 
     def runs(self, job: Job) -> tuple[Runs, bool]:
         """The job's runs, and whether it could be watched at all. Of a job whose profile is stored and shown without a look at its records, few runs are
         read at once, by however many threads; else as `get`, and raises as that does."""
         stored = self._jobdb.get_profile(job.key) if is_final(job) and self._find(job.key) is None else None
-        if stored is not None and stored[0] <= self._store.few_runs:
+        if stored is not None and stored[0] <= self._store.few_runs and self._version(job) <= self._store.few_runs:
             return self._read(job), stored[1]["read_ops"] is not None
         analysis = self.get(job)
         return analysis.runs, analysis.profile["read_ops"] is not None
@@ -227,12 +228,14 @@ class Analyses:
         return read_runs(self._store.runs(job.job_id, COLUMNS, _window(job)), uid=job.uid)
 
     def _compute(self, job: Job, version: int) -> Analysis:
-        began_s = self._clock()
+        began_s, before = self._clock(), self._store.partial()
         runs = self._read(job)
         figures = _figures(runs, job)
         ended_s = self._clock()
         analysis = Analysis(job, version, runs, figures, again_at_s=ended_s + PAUSE_FACTOR * (ended_s - began_s))
-        if job.settled and self.are_whole():
+        if self._store.partial() != before:
+            return analysis  # another time there may be more
+        if job.settled:
             self._put(job, version, runs, figures)
         with self._kept_lock:
             self._kept[job.key] = analysis

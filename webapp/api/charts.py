@@ -53,18 +53,19 @@ class Charts:
         kept = answer_of(self._cache, key, is_answer)
         if kept is not None:
             return kept
+        before = self._analyses.partial()
         answer = self._work_out(job, question)
-        if self._analyses.are_whole():
+        if self._analyses.partial() == before:
             self._cache.put(key, answer)
         return answer
 
     def warm(self, job: Job) -> None:
         """Works out what the page of a settled job asks for first, unless that is so short that its runs are looked at. Raises StoreError."""
         question, now_ns = Question(), time.time_ns()
-        version = self._jobdb.profile_version(job.key)
+        version, before = self._jobdb.profile_version(job.key), self._analyses.partial()
         with contextlib.suppress(ApiError):
             found = None if version is None else self._of_sums(job, question, now_ns)
-            if found is not None and self._analyses.are_whole():
+            if found is not None and self._analyses.partial() == before:
                 self._cache.put(_key(job, version, question), orjson.dumps(_series_json(found, job, now_ns, is_seen=True)))
 
     def _key(self, job: Job, question: Question) -> str | None:

@@ -29,8 +29,9 @@ class NodeCharts:
             kept = answer_of(self._cache, key, lambda kept: is_answer(kept, {"granularity"}))
             if kept is not None:
                 return kept
+        before = self._store.partial()
         answer = self._work_out(node, from_ns, to_ns, step_ns)
-        if changes is not None and answer is not None and not self._store.away():
+        if changes is not None and answer is not None and self._store.partial() == before:
             self._cache.put(key, answer)
         return answer
 

@@ -104,7 +104,7 @@ class Settler:
                 self._failed.pop(job.key, None)
                 self._done += 1
                 self._backlog = max(self._backlog - 1, 0)
-        except (TooManyRuns, ValueError, ArithmeticError) as error:
+        except (TooManyRuns, ValueError, TypeError, ArithmeticError) as error:
             # Of this job alone: the others' turn comes.
             log.warning("the profile of job %s cannot be worked out: %s", job.key, error)
             if len(self._failed) >= FAILED_MAX:

@@ -184,7 +184,14 @@ def proof(reader: Reader, node: str | None, since_ns: int) -> Iterator[Progress 
         parts.sort()
         # Single numbers near 2^53 are rounded in an aggregation: then, too, they are looked at one by one.
         apart = all(one[1] < two[0] for one, two in zip(parts, parts[1:], strict=False)) and parts[-1][1] < 1 << 53
-        found[key] = (rows, rows if apart or len(parts) == 1 else _distinct(reader, committed, key))
+        distinct = rows
+        if not apart and len(parts) > 1:
+            distinct, last = 0, None
+            for page in _numbers(reader, committed, key):
+                for seq in page:
+                    distinct, last = distinct + (seq != last), seq
+                yield Progress(total, total)
+        found[key] = (rows, distinct)
     days = {day: count for day, count in _days(reader, base, since_ns, known if since_ns else None)}
     yield Progress(total, total)
     if gone(reader).ids != dropped.ids:
@@ -198,9 +205,11 @@ def proof(reader: Reader, node: str | None, since_ns: int) -> Iterator[Progress 
     yield Proof(by_boot, dict(sorted(days.items())))
 
 
-def _distinct(reader: Reader, committed: dict, key: Key) -> int:
+def _numbers(reader: Reader, committed: dict, key: Key) -> Iterator[list[int]]:
+    """The numbers of a boot's rows in order, in pages."""
     query = all_of(committed, {"term": {"node": key[0]}}, {"term": {"boot": f"{key[1]:016x}"}})
-    return len({hit["_source"]["seq"] for page in reader.hits(_ROWS, query, source=["seq"]) for hit in page})
+    for page in reader.hits(_ROWS, query, source=["seq"], sort=[{"seq": "asc"}, {"_shard_doc": "asc"}]):
+        yield [hit["_source"]["seq"] for hit in page]
 
 
 def _days(reader: Reader, base: list[dict], since_ns: int, known: dict[Key, Mark] | None) -> Iterator[tuple[str, int]]:

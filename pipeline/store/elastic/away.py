@@ -26,6 +26,7 @@ class Groups:
         self._lock = threading.Lock()  # owner of the rest
         self._away: frozenset[str] = frozenset()
         self._looked_s = self._learned_s = float("-inf")
+        self.partial = 0  # how often a reader of some groups only was given
         self._by_node: dict[str, set[str]] = {}
 
     def away(self) -> frozenset[str]:
@@ -61,6 +62,9 @@ class Groups:
         lacking = self.lacking(away, nodes)
         if lacking is not None:
             raise GroupAway(lacking)
+        if away:
+            with self._lock:
+                self.partial += 1
         return self._reader.without(away)
 
     def lacking(self, away: frozenset[str], nodes: Collection[str] | None) -> str | None:

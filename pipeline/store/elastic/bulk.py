@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.store import StoreError
-from pipeline.store.elastic.client import BUSY_TRIES_MAX, BUSY_WAIT_FIRST_S, Client, dumps, is_blocked, reason_of
+from pipeline.store.elastic.client import BUSY_TRIES_MAX, BUSY_WAIT_FIRST_S, Client, dumps, is_blocked, is_of_index, reason_of
 
 # A body ends with the document that takes it over this; several are under way at once. No document is larger than a frame of the
 # protocol (1 MiB), or a commit's marks.
@@ -85,6 +85,8 @@ class Bulk:
                 # To remove what is gone, or to write what a later commit has written, is done with.
                 if status < 300 or (status == 404 and what == "delete") or (status == 409 and what == "index"):
                     continue
+                if status == 400 and is_of_index(told.get("error")):
+                    raise StoreError(self._client.explain(status, error, "POST /_bulk"))
                 if status == 400 and plain is not None and place not in reworded:
                     reworded.add(place)
                     again[place] = line[: line.index(b"\n") + 1] + plain(place) + b"\n"

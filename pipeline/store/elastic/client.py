@@ -141,6 +141,16 @@ def is_blocked(body: Any) -> bool:
     return "cluster_block_exception" in str(body)[:2000]
 
 
+# Answered with 400, which otherwise says that a document cannot be taken.
+_OF_INDEX = frozenset(("index_closed_exception", "validation_exception", "invalid_index_name_exception", "invalid_alias_name_exception"))
+
+
+def is_of_index(error: Any) -> bool:
+    """Whether an item's `error` is of its index or cluster, so that the document may be taken another time. By the type alone: a reason may hold what a
+    document says."""
+    return isinstance(error, dict) and error.get("type") in _OF_INDEX
+
+
 def _cut(error: object) -> str:
     return str(error)[:REASON_CHARACTERS_MAX]
 

@@ -9,6 +9,10 @@ from pipeline.store import StoreError
 
 PERIODS = ("day", "week", "month")
 GROUP = re.compile(r"[a-z0-9_]{1,32}")
+# No group may be called as the part of an index's name before the group's is, or may be one day: `bellrock-*-compute-*` are all groups' indices of that layer.
+LAYER_NAMES = frozenset(
+    ("compute", "forwarding", "storage", "metadata", "network", "fabric", "node", "server", "queue", "log", "agent", "other", "job", "all", "books", "before")
+)
 # What began before a group's floor lies in one index, whatever its date: a hostile node's dates make no indices.
 BEFORE = "before"
 BEFORE_NS = 31 * 24 * 3600 * 10**9
@@ -27,6 +31,8 @@ _DAY_NS = 24 * 3600 * 10**9
 def check_group(group: str) -> str:
     if GROUP.fullmatch(group) is None:
         raise StoreError(f"group {group[:80]!r}: a group's name is 1 to 32 of a to z, 0 to 9 and _; set group.name")
+    if group in LAYER_NAMES:
+        raise StoreError(f"group {group!r}: this name stands for a layer in the names of indices; set group.name to another, such as {group}_1")
     return group
 
 

@@ -14,7 +14,7 @@ from pipeline.schema import KINDS, ROLLUP
 from pipeline.store import SECONDS_STEPS_MAX, StoreError, TooManyRuns
 from pipeline.store.elastic import names
 from pipeline.store.elastic.bulk import action
-from pipeline.store.elastic.reader import Reader, all_of
+from pipeline.store.elastic.reader import Partial, Reader, all_of
 
 KIND = ROLLUP.name
 # How long it is believed that nobody wrote runs without sums (Logstash does), or that somebody did.
@@ -135,7 +135,8 @@ class Rollups:
                 query = {"bool": {"must_not": [{"exists": {"field": "commit"}}]}}
                 body = {"size": 0, "query": query, "track_total_hits": 1, "terminate_after": 1}
                 self._others = reader.search(f"{names.patterns('run')},{names.patterns('sample')}", body)["hits"]["total"]["value"] > 0
-                self._looked_s = time.monotonic()
+                # A group that is away may have some: next time it is looked again.
+                self._looked_s = float("-inf") if isinstance(reader, Partial) else time.monotonic()
             return self._others
 
 

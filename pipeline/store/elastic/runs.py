@@ -10,6 +10,7 @@ from pipeline.store import TooManyRuns, Window
 from pipeline.store.elastic import names
 from pipeline.store.elastic.reader import PAGE, Reader, all_of
 
+_MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 Asked = Sequence[tuple[str, Window | None]]
 _RUN = KINDS["run"]
 _HEX = frozenset(field.name for field in _RUN.fields if field.type == "hex64")
@@ -50,14 +51,36 @@ def table(reader: Reader, job: str, columns: Sequence[str], window: Window | Non
     source = True if len(columns) > _FILTERED_MAX else list(columns) or ["seq"]
     for page in reader.hits(pattern, query, source, many=count >= PAGE):
         documents = [hit["_source"] for hit in page]
-        for name in columns:
-            if name in _HEX:
-                values: list[Any] = [None if text is None else int(text, 16) for text in [document.get(name) for document in documents]]
-            else:
-                values = [document.get(name) for document in documents]
-            chunks[name].append(pa.array(values, _RUN.arrow.field(name).type))
+        try:
+            arrays = _columns(documents, columns)
+        except _MISFITS:
+            # Ours are as the schema says; what others wrote, without us, may be anything, and is no run.
+            documents = [document for document in documents if _fits(document, columns)]
+            arrays = _columns(documents, columns)
+        for name, array in zip(columns, arrays, strict=True):
+            chunks[name].append(array)
     fields = [_RUN.arrow.field(name) for name in columns]
     return pa.table([pa.chunked_array(chunks[field.name], field.type) for field in fields], schema=pa.schema(fields))
+
+
+def _columns(documents: list[dict], columns: Sequence[str]) -> list[pa.Array]:
+    """Raises one of _MISFITS where a document is no run."""
+    found = []
+    for name in columns:
+        field = _RUN.arrow.field(name)
+        values: list[Any] = [document.get(name) for document in documents]
+        found.append(pa.array([None if text is None else int(text, 16) for text in values] if name in _HEX else values, field.type))
+        if found[-1].null_count and not field.nullable:
+            raise ValueError(f"runs without {name}")
+    return found
+
+
+def _fits(document: dict, columns: Sequence[str]) -> bool:
+    try:
+        _columns([document], columns)
+    except _MISFITS:
+        return False
+    return True
 
 
 def versions(reader: Reader, asked: Asked) -> list[int]:

@@ -234,6 +234,10 @@ class ElasticsearchStore:
         self._check_open()
         return sorted(self._groups.away())
 
+    def partial(self) -> int:
+        """See `Store.partial`."""
+        return self._groups.partial
+
     def _ask(self, question: Callable[[Reader], T], nodes: Collection[str] | None) -> T:
         """The answer of all groups, or of those that are there where no other can have records of `nodes` (None: where any can). Raises StoreError."""
         self._check_open()
@@ -270,7 +274,8 @@ class ElasticsearchStore:
         """See `Store.changes`: how far all groups have committed, and how much was dropped. None where others write, who commit nothing, and while a group is away."""
         if self.away() or self._ask(self._rollups.has_others, ()):
             return None
-        return f"{self._token}/{samples.to_place(self._reader.heads())}/{len(self.dropped())}"
+        gone = self.dropped()
+        return f"{self._token}/{samples.to_place(self._reader.heads())}/{len(gone)}/{gone[0].id if gone else ''}"
 
     def boots(self, node: str | None = None, since_ns: int = 0) -> list[tuple[Key, Mark]]:
         """See `Store.boots`."""

@@ -10,6 +10,7 @@ from pipeline.store import Appended, StoreError
 from pipeline.store.elastic import names
 from pipeline.store.elastic.client import Settings
 from pipeline.store.elastic.store import ElasticsearchStore
+from pipeline.store.elastic.templates import LAYERS
 from pipeline.store.mark import Gap
 from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
 
@@ -197,3 +198,33 @@ def test_rows_are_proven_while_more_come(elastic, store):
     reader.close()
     *_, proof = store.proof()
     assert list(proof.boots.values()) == [(seq, seq, seq)]
+
+
+def test_a_closed_index_holds_records_back(store):
+    """As before it is restored from a snapshot: its answer is 400, as to a bad document."""
+    store.append([run_event(1)])
+    (index,) = [row["index"] for row in store.client.ask("GET", "/_cat/indices/bellrock-run-*?format=json&h=index")]
+    store.client.ask("POST", f"/{index}/_close")
+    with pytest.raises(StoreError, match="closed"):
+        store.append([run_event(2)])
+    store.client.ask("POST", f"/{index}/_open")
+    assert store.append([run_event(2)]) == Appended(runs=1)
+    assert store.status()["dead_letters"] == 0
+
+
+def test_runs_that_are_none_are_left_out_of_a_job(store):
+    """Logstash looks at a few fields only; Elasticsearch takes a number, or a list, for a keyword."""
+    store.append([run_event(1), run_event(2)])
+    (index,) = [row["index"] for row in store.client.ask("GET", "/_cat/indices/bellrock-run-*?format=json&h=index")]
+    for seq, change in enumerate(({"program": 5}, {"file": ["a"]}, {"count": None}), 10):
+        event = run_event(seq, node="other", **change)
+        store.client.ask("PUT", f"/{index}/_doc/other%2F{seq}?refresh=true", event)
+    assert store.runs("local-1")["seq"].to_pylist() == [1, 2]
+    assert store.runs("local-1", ["program", "file", "count"]).num_rows == 2
+
+
+@pytest.mark.parametrize("group", sorted({layer for layers in LAYERS.values() for layer in layers} | {"books", "storage"}))
+def test_a_group_is_not_called_as_a_layer_is(group):
+    """Its pattern, `bellrock-*-compute-*`, would be of all groups' indices."""
+    with pytest.raises(StoreError, match="stands for a layer"):
+        ElasticsearchStore(Settings(["http://127.0.0.1:9"]), group)

@@ -138,6 +138,9 @@ class FakeStore:
     def dropped_letters(self):
         return self.gone_letters
 
+    def partial(self):
+        return 0
+
     def away(self):
         return []
 
