@@ -7,6 +7,7 @@ database does not answer it waits; nothing of the events is lost, they stay in t
 import logging
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -27,6 +28,8 @@ RETRY_FIRST_S = 1.0
 RETRY_LAST_S = 30.0
 # Events that are read, and applied in one transaction, at once.
 EVENTS_MAX = 1000
+# So many events are known as applied.
+APPLIED_MAX = 100_000
 
 
 class Events(Protocol):
@@ -35,6 +38,10 @@ class Events(Protocol):
     def job_events(self, after: Place = BEGIN, limit: int = EVENTS_MAX) -> tuple[list[dict], Place]:
         """Job events since a place, and the place to go on from; the same event may come twice. Raises StoreError."""
         ...
+
+
+def _number(event: dict) -> tuple[str, ...]:
+    return tuple(str(event.get(name)) for name in ("node", "boot", "seq"))
 
 
 class JobFollower:
@@ -48,6 +55,8 @@ class JobFollower:
         self._counts = dict.fromkeys(("events", "refused", "errors"), 0)
         self._error: str | None = None
         self._last_look_ns: int | None = None
+        # Numbers of those applied last: what others wrote than our log servers is told again and again for a while.
+        self._applied: OrderedDict[tuple, None] = OrderedDict()
         self._thread = threading.Thread(target=self._run, name="follow-jobs", daemon=True)
 
     def start(self) -> None:
@@ -70,13 +79,16 @@ class JobFollower:
         if self._place is None:
             self._place = self._jobdb.place(PLACE) or BEGIN
         events, place = self._store.job_events(self._place, EVENTS_MAX)
-        good = [event for event in events if self._is_good(event)]
+        good = [event for event in events if _number(event) not in self._applied and self._is_good(event)]
         if good or place != self._place:
             self._jobdb.apply_events(good, place=(PLACE, place))
             self._place = place
         self._counts["events"] += len(good)
+        self._applied |= dict.fromkeys(map(_number, good))
+        while len(self._applied) > APPLIED_MAX:
+            self._applied.popitem(last=False)
         self._last_look_ns = self._clock_ns()
-        return len(events) >= EVENTS_MAX
+        return len(events) >= EVENTS_MAX and bool(good)
 
     def _is_good(self, event: dict) -> bool:
         # Anybody who may write to the store may have written anything.

@@ -34,7 +34,8 @@ def filter(event)
     start = Time.at(event.get(STARTS[kind]) / 1_000_000_000).utc
     event.set("[@metadata][id]", "#{event.get('node')}/#{event.get('boot').rjust(16, '0').downcase}/#{event.get('seq')}")
     event.set("[@metadata][index]", "bellrock-#{kind}-#{layer_of(kind, event)}-#{@group}-#{period_of(start)}")
-    ADDED.each { |name| event.remove(name) }
+    # When a job event came tells whoever follows them for how long it is new.
+    (kind == "job" ? ADDED - ["@timestamp"] : ADDED).each { |name| event.remove(name) }
   end
   [event]
 end

@@ -6,7 +6,7 @@ from collections import Counter
 import orjson
 
 from jobdb.runs import LATEST_NS
-from pipeline.store import BEGIN, PlaceLost, Store
+from pipeline.store import Place, PlaceLost, Store
 
 from .cache import Cache
 from .losses import LOSSES, TOLD, lost, whole
@@ -17,6 +17,9 @@ GAUGES = ("spool_bytes", "rings", "rss_bytes", "ended")
 NOTICED_WITHIN_NS = 60 * 10**9
 
 
+# Nodes that are no more shown are kept, too: which ones are changes on a large site all the time, and to add one up anew takes long. With more than so many of either
+# all is added up anew.
+NODES_MAX, PLACES_MAX = 100_000, 16
 # Of what is kept of losses; in the keys of the cache, so that another version's are none.
 FORMAT = 1
 _NUMBERS = ("lost", "lost_names", "lost_log_bytes", "spool_full_s", "folded")
@@ -47,8 +50,9 @@ class Agents:
     def __init__(self, store: Store, cache: Cache) -> None:
         self._store, self._cache = store, cache
         self._lock = threading.Lock()  # owner of the rest
-        self._place = BEGIN  # in the store's samples; what lies before it is counted in _values
         self._values: dict[str, dict[str, float]] = {}
+        # Places in the store's samples, and the nodes of which all that lies before one is counted in _values: mostly there is one place.
+        self._counted: dict[Place, set[str]] = {}
 
     def totals(self, high_water: list[dict]) -> list[dict]:
         """One entry for each node of the store's status, with the values of its samples. A node has had several boots: the one heard of
@@ -110,18 +114,23 @@ class Agents:
         return [agent["node"] for agent in agents if agent["missing"] or any(agent["values"].get(name) for name in LOSSES)]
 
     def _update(self, nodes: list[str]) -> None:
-        if any(node not in self._values for node in nodes):
-            # Rare, so all is added up anew: two questions at two times would have two places to go on from.
-            rows, place = self._store.sample_totals("agent", nodes)
-            self._values = {}
-        else:
+        """Raises StoreError, and has changed nothing then."""
+        if len(self._values) > NODES_MAX or len(self._counted) > PLACES_MAX:
+            self._values, self._counted = {}, {}
+        read: list[tuple[set[str], bool, list, Place]] = []  # nodes, whether what is known of them goes on, what they add, and up to where
+        for after, known in self._counted.items():
             try:
-                rows, place = self._store.sample_totals("agent", nodes, self._place)
+                read.append((known, True, *self._store.sample_totals("agent", sorted(known), after)))
             except PlaceLost:
-                rows, place = self._store.sample_totals("agent", nodes)
-                self._values = {}
-        self._values = {node: self._values.get(node, {}) for node in nodes}
-        self._place = place
-        for node, name, total, latest in rows:
-            values = self._values[node]
-            values[name] = latest if name in GAUGES else values.get(name, 0) + total
+                read.append((known, False, *self._store.sample_totals("agent", sorted(known))))
+        new = {node for node in nodes if node not in self._values}
+        if new:
+            read.append((new, False, *self._store.sample_totals("agent", sorted(new))))
+        self._counted = {}
+        for of, goes_on, rows, place in read:
+            if not goes_on:
+                self._values |= {node: {} for node in of}
+            for node, name, total, latest in rows:
+                values = self._values[node]
+                values[name] = latest if name in GAUGES else values.get(name, 0) + total
+            self._counted.setdefault(place, set()).update(of)

@@ -79,16 +79,18 @@ class Rollups:
         if nodes is not None:
             wanted.append({"terms": {"node": list(nodes)}})
         since_ns, until_ns = min(since_s, from_s) * SECOND_NS, to_s * SECOND_NS
-        parts = [self._written(reader, names.patterns(KIND, since_ns, until_ns), wanted, from_s, to_s, step_s, of_nodes)]
+        parts = [self._written(reader, names.patterns(KIND, since_ns, until_ns), wanted, min(since_s, from_s), from_s, to_s, step_s, of_nodes)]
         if self.has_others(reader):
             parts.append(self._of_others(reader, names.patterns("run", since_ns, until_ns), wanted, from_s, to_s, of_nodes))
         return table(*(np.concatenate(columns) for columns in zip(*parts, strict=True)), step_s)
 
-    def _written(self, reader: Reader, pattern: str, wanted: list[dict], from_s: int, to_s: int, step_s: int, of_nodes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _written(
+        self, reader: Reader, pattern: str, wanted: list[dict], since_s: int, from_s: int, to_s: int, step_s: int, of_nodes: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         query = all_of(*wanted, {"term": {"of_node": of_nodes}}, _time(lt=to_s), reader.committed())
         steps = {"date_histogram": {"field": "time", "fixed_interval": f"{step_s}s", "min_doc_count": 1}, "aggs": _SUMS_AGG}
         single = {"bool": {"filter": [{"term": {"seconds": 1}}, _time(gte=from_s)]}}
-        longer = {"range": {"seconds": {"gt": 1}}}
+        longer = all_of({"range": {"seconds": {"gt": 1}}}, _time(gte=since_s - names.MARGIN_NS // SECOND_NS))
         aggs = {"single": {"filter": single, "aggs": {"steps": steps}}, "longer": {"filter": longer}}
         found = reader.search(pattern, {"size": 0, "query": query, "track_total_hits": False, "aggs": aggs}).get("aggregations")
         if found is None:

@@ -98,3 +98,18 @@ def test_a_database_that_fails_loses_nothing(jobdb, monkeypatch):
     assert jobdb.place(PLACE) is None
     follower.step()
     assert count(jobdb) == 2
+
+
+def test_what_is_told_again_and_again_is_applied_once(jobdb):
+    """As what Logstash wrote is, for an hour: thousands of it neither keep the follower busy nor change what pages were kept for."""
+
+    class Repeating(Listed):
+        def job_events(self, after="", limit=EVENTS_MAX):
+            return self.events, str(self.asked)
+
+    store = Repeating(events(EVENTS_MAX))
+    follower = JobFollower(store, jobdb)
+    assert follower.step() and count(jobdb) == EVENTS_MAX
+    state = jobdb.state()
+    assert not follower.step() and follower.status()["events"] == EVENTS_MAX
+    assert jobdb.state().split("/")[:2] == state.split("/")[:2]

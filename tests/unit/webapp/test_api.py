@@ -519,12 +519,42 @@ def test_status_reads_each_sample_once(site):
     assert site.store.totals_read == 1004
 
 
-def test_status_keeps_no_boot_and_holds_only_nodes_that_it_shows(site):
+def test_status_keeps_no_boot_and_a_bounded_number_of_nodes(site, monkeypatch):
+    monkeypatch.setattr("webapp.api.agents.NODES_MAX", 10)
     for number in range(50):
         site.store.high_water = [mark(f"n{number}", boot=number)]
         site.store.sample_rows.append(sample(f"n{number}", seen=1))
         assert "boot" not in site.client.get("/api/v1/status").text
-    assert list(site.app.extensions["bellrock"].agents._values) == ["n49"]
+    assert "n49" in (known := site.app.extensions["bellrock"].agents._values) and len(known) <= 11
+
+
+def test_nodes_that_come_and_go_are_not_added_up_anew(site):
+    """Of a large site the status shows those that were heard of last: others each time."""
+    site.store.sample_rows = [sample(f"n{number % 3}", seen=1) for number in range(300)]
+    for shown in (("n0", "n1"), ("n1", "n2"), ("n0", "n2"), ("n0", "n1", "n2")):
+        site.store.high_water = [mark(node) for node in shown]
+        agents = site.get("/api/v1/status")["agents"]
+        assert {agent["node"]: agent["values"]["seen"] for agent in agents} == dict.fromkeys(shown, 100)
+    assert site.store.totals_read == 600
+
+
+def test_a_store_that_fails_amid_the_totals_doubles_nothing(site, monkeypatch):
+    site.store.sample_rows = [sample("n0", seen=1)]
+    site.store.high_water = [mark("n0")]
+    assert site.get("/api/v1/status")["agents"][0]["values"]["seen"] == 1
+    site.store.sample_rows += [sample("n0", seen=1), sample("n1", seen=5)]
+    site.store.high_water = [mark("n0"), mark("n1")]
+    asked = site.store.sample_totals
+
+    def failing(component, nodes, after=""):
+        if nodes == ["n1"]:
+            raise StoreError("away")
+        return asked(component, nodes, after)
+
+    monkeypatch.setattr(site.store, "sample_totals", failing)
+    site.get("/api/v1/status", status=503)
+    monkeypatch.setattr(site.store, "sample_totals", asked)
+    assert {agent["node"]: agent["values"]["seen"] for agent in site.get("/api/v1/status")["agents"]} == {"n0": 2, "n1": 5}
 
 
 def loss(node="n1", **counts):
