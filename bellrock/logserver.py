@@ -138,7 +138,7 @@ class LogServer:
 
             if sink is not None:
                 outlet = RedisOutlet(self._redis)
-                self._consumer = Consumer(outlet, sink, self._redis.piece_items, keep_every_s=self._redis.lease_s / 4)
+                self._consumer = Consumer(outlet, sink, self._redis.piece_items, keep_every_s=self._redis.lease_s / 4, on_hold=sink.begin_anew)
                 self._consumer.start()
                 self._closing.insert(0, ("the storing half", self._consumer.stop))
             if self._receives:

@@ -8,6 +8,7 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from pipeline.queue import NotOurs, Outlet, Piece, QueueError
@@ -31,6 +32,7 @@ DRAIN_TIMEOUT_S = 20.0
 
 class Consumer:
     """Moves what `outlet` gives into `sink`. `ahead`: as many items must wait before a piece is taken while another is appended.
+    `on_hold` is called whenever the queue has become ours: another may have written into the store until then.
 
     Owners: `_error` of either half is its thread's, `_counts` the appending thread's; others only read."""
 
@@ -43,7 +45,9 @@ class Consumer:
         retry_first_s: float = RETRY_FIRST_S,
         keep_every_s: float = KEEP_EVERY_S,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
+        on_hold: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_hold = on_hold
         self._outlet = outlet
         self._sink = sink
         self._ahead = ahead
@@ -120,6 +124,7 @@ class Consumer:
             if self._queue_error is not None or self._waits_for is not None:
                 log.info("consume: the queue is ours again")
             self._waits_for = self._queue_error = None
+            self._on_hold()
             return True
         if holder != self._waits_for:
             log.warning("consume: waits: %s consumes this queue, and one may", holder)

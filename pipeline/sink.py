@@ -58,6 +58,10 @@ class StoreSink:
         self._throttle = Throttle(log)
         self._job_event_errors = 0
 
+    def begin_anew(self) -> None:
+        """See `Store.begin_anew`."""
+        self._store.begin_anew()
+
     def prepare(self, window: Window, client: Peer | None) -> list[Any]:
         """See `Sink.prepare`."""
         if client is not None:

@@ -144,6 +144,10 @@ class Store(Droppable, Protocol):
         good run at first sight."""
         ...
 
+    def begin_anew(self) -> None:
+        """Before the next append, reads again what it rests on: another process may have written in between. Returns at once."""
+        ...
+
     def runs(self, job: str, columns: Sequence[str] | None = None, window: Window | None = None, span: tuple[int, int] | None = None) -> pa.Table:
         """All runs that claim `job`, in any order, notices included, and all of `window` that are a node's (process "node"); columns as in
         docs/records.md, all by default.

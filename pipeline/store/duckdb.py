@@ -415,6 +415,9 @@ class DuckDBStore:
                 self._versions |= {job: counts[job] for job in unknown}
         return counts
 
+    def begin_anew(self) -> None:
+        """See `Store.begin_anew`: nobody else can have written into the file."""
+
     def partial(self) -> int:
         """See `Store.partial`."""
         return 0

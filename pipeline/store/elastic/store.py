@@ -65,7 +65,7 @@ class ElasticsearchStore:
         self._groups = Groups(self._reader)
         self._books = None if group is None else Books(self.client, self._bulk, self._reader, names.check_group(group), settings.period)
         self._append_lock = threading.Lock()  # owner of _books, _is_open, _taken
-        self._is_open = False
+        self._is_open = self._begins_anew = False
         self._taken: str | None = None
         self._error: str | None = None
         self._last_append_ns: int | None = None
@@ -90,6 +90,8 @@ class ElasticsearchStore:
             self._check_open()
             if self._books is None:
                 raise StoreError("this process writes no group's records into Elasticsearch: set group.name")
+            if self._begins_anew:
+                self._begins_anew, self._is_open, self._taken = False, False, None
             if self._taken is not None:
                 raise StoreError(self._taken)
             try:
@@ -233,6 +235,10 @@ class ElasticsearchStore:
         """See `Store.away`."""
         self._check_open()
         return sorted(self._groups.away())
+
+    def begin_anew(self) -> None:
+        """See `Store.begin_anew`: the books are taken over again."""
+        self._begins_anew = True
 
     def partial(self) -> int:
         """See `Store.partial`."""

@@ -123,6 +123,10 @@ def test_a_second_writer_takes_the_group_over_and_the_first_is_told(elastic, tru
     for at in range(60, len(events), 30):
         two.append(events[at : at + 30])
     assert told(two) == truth
+    # The queue is the first one's again.
+    one.begin_anew()
+    assert one.append(events[-10:]).duplicates == 10
+    assert one.append([run_event(1, node="cn-new")]).runs == 1
     one.close()
     two.close()
 
