@@ -6,7 +6,6 @@ import random
 import secrets
 import socket
 import ssl
-import struct
 import threading
 import time
 from collections import Counter
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 
 from bellrock.stack.tls import Tls
 from tests.unit.pipeline.events import job_event, run_event
-from tests.unit.pipeline.frames import window
+from tests.unit.pipeline.frames import read_ack, window
 
 # Runs of a window, and windows of a job: a job is `WINDOWS` windows between a start and an end.
 RUNS = 20
@@ -101,7 +100,7 @@ class Node(threading.Thread):
                 if self._connection is None:
                     self._connection = self._connect()
                 self._connection.sendall(frames)
-                while (acknowledged := self._answer(self._connection)) != len(events):
+                while (acknowledged := read_ack(self._connection)) != len(events):
                     assert acknowledged <= len(events)
                 break
             except OSError:
@@ -113,17 +112,6 @@ class Node(threading.Thread):
         plain = socket.create_connection(("127.0.0.1", self._port()), timeout=ANSWER_S)
         self.connections += 1
         return self._context.wrap_socket(plain, server_hostname="127.0.0.1")
-
-    def _answer(self, connection: socket.socket) -> int:
-        frame = b""
-        while len(frame) < 6:
-            part = connection.recv(6 - len(frame))
-            if not part:
-                raise ConnectionError("closed by the log server")
-            frame += part
-        version, number = struct.unpack(">2sI", frame)
-        assert version == b"2A", frame
-        return number
 
     def _close(self) -> None:
         if self._connection is not None:

@@ -1,10 +1,9 @@
 """A small lumberjack v2 client, written from the protocol alone: it keeps events until they are acknowledged and sends them again."""
 
 import socket
-import struct
 from collections.abc import Sequence
 
-from tests.unit.pipeline.frames import window
+from tests.unit.pipeline.frames import read_ack, window
 
 TIMEOUT_S = 20.0
 
@@ -27,15 +26,7 @@ class Client:
 
     def read_ack(self) -> int:
         """The number of the next acknowledgement. ConnectionError: the server closed the connection."""
-        frame = b""
-        while len(frame) < 6:
-            part = self._socket.recv(6 - len(frame))
-            if not part:
-                raise ConnectionError("the server closed the connection")
-            frame += part
-        version, number = struct.unpack(">2sI", frame)
-        assert version == b"2A", frame
-        return number
+        return read_ack(self._socket)
 
     def wait_for_ack(self, seq: int) -> None:
         """Returns once `seq` is acknowledged; counts keepalives on the way."""
