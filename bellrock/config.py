@@ -90,7 +90,7 @@ class Elasticsearch:
     ca: str = ""
     timeout_s: int = 60
     period: str = "month"
-    bulk_threads: int = 2
+    bulk_threads: int = 4
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class Queue:
     password_file: str = ""
     list: str = "bellrock"
     items_max: int = 1_000_000
-    piece_items: int = 20_000
-    piece_mib: int = 16
+    piece_items: int = 50_000
+    piece_mib: int = 32
     lease_s: int = 10
 
 

@@ -1,8 +1,8 @@
 """Documents in bulk: bodies by a few threads, and what becomes of a document that Elasticsearch does not take."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,11 +50,16 @@ class Bulk:
         """Sends documents one line, or two, an element."""
         return self.send_bodies(bodies_of(lines, range(len(lines))))
 
-    def send_bodies(self, bodies: Sequence[Body], plain: Callable[[int], bytes] | None = None) -> dict[int, str]:
-        """plain: the document at a place once more, in our own words, for where the sender's were not understood."""
-        tasks = [self._threads.submit(self._body, body, plain) for body in bodies]
+    def send_bodies(self, bodies: Iterable[Body], plain: Callable[[int], bytes] | None = None) -> dict[int, str]:
+        """Each is sent as soon as it is there, so that the next may be made meanwhile. plain: the document at a place once more, in our own words, for where
+        the sender's were not understood."""
+        tasks: list[Future] = []
         refused: dict[int, str] = {}
         error: BaseException | None = None
+        try:
+            tasks += (self._threads.submit(self._body, body, plain) for body in bodies)
+        except BaseException as failed:
+            error = failed
         for task in tasks:  # all, so that nothing is under way any more when this ends
             try:
                 refused |= task.result()

@@ -44,7 +44,7 @@ class Settings:
     ca: str = ""
     timeout_s: float = 60.0
     period: str = "month"
-    bulk_threads: int = 2
+    bulk_threads: int = 4
     days: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -7,7 +7,7 @@ import orjson
 from pipeline.schema import KINDS
 from pipeline.store.batch import Batch
 from pipeline.store.elastic import names
-from pipeline.store.elastic.bulk import BODY_BYTES, Body, Lines, bodies_of
+from pipeline.store.elastic.bulk import BODY_BYTES, Body, bodies_of
 from pipeline.store.elastic.templates import layer_of
 
 _KNOWN = {name: frozenset((*(field.name for field in kind.fields), "kind")) for name, kind in KINDS.items()}
@@ -28,10 +28,10 @@ def plain(event: dict, commit: int) -> bytes:
 
 
 def bodies(
-    batch: Batch, payloads: Sequence[bytes] | None, group: str, dated: names.Dated, commit: int, others: Lines, at: int
+    batch: Batch, payloads: Sequence[bytes] | None, group: str, dated: names.Dated, commit: int
 ) -> tuple[list[Body], set[tuple[str, str, str]]]:
     """What a batch keeps: bodies whose places are those in the batch; and the indices that they go to (kind, layer, period). payloads: as the
-    batch took them; None where it was given events. others: lines that go along, their places from `at` on."""
+    batch took them; None where it was given events."""
     out: list[Body] = []
     events, places = dict(batch.events), batch.kept
     indices: set[tuple[str, str, str]] = set()
@@ -44,7 +44,7 @@ def bodies(
         indices.add(("run", layer, period))
         out.append(Body(data, of, f"/{names.index('run', layer, group, period)}"))
     one_by_one, more = lines(events, payloads, places, group, dated, commit)
-    return out + bodies_of([*one_by_one, *others], [*places, *range(at, at + len(others))]), indices | more
+    return out + bodies_of(one_by_one, places), indices | more
 
 
 def lines(

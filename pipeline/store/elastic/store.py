@@ -22,7 +22,7 @@ from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batc
 from pipeline.store.elastic import audit, budget, documents, names, retention, rollups, runs, samples
 from pipeline.store.elastic.away import GroupAway, Groups
 from pipeline.store.elastic.books import Books, TakenOver, read_marks, read_totals
-from pipeline.store.elastic.bulk import Bulk, action, removals
+from pipeline.store.elastic.bulk import Body, Bulk, action, bodies_of, removals
 from pipeline.store.elastic.client import Client, Settings, dumps
 from pipeline.store.elastic.health import group_states
 from pipeline.store.elastic.job_events import JobEvents
@@ -126,11 +126,19 @@ class ElasticsearchStore:
         def event_at(place: int) -> dict:
             return batch.events[place] if place in batch.events else decoded(payloads[place])
 
-        sums, more = rollups.lines(run_columns(batch.runs(COLUMNS)), books.group, books.dated, number)
-        # The places of sums are those after the batch's.
-        bodies, indices = documents.bodies(batch, payloads, books.group, books.dated, number, sums, count)
-        books.make_indices(indices | more)
-        refused = self._bulk.send_bodies(bodies, lambda at: documents.plain(event_at(at), number) if at < count else sums[at - count].splitlines()[1])
+        sums: list[bytes] = []
+
+        def bodies() -> Iterator[Body]:
+            found, indices = documents.bodies(batch, payloads, books.group, books.dated, number)
+            books.make_indices(indices)
+            yield from found
+            # Made while those are under way; their places are those after the batch's.
+            lines, indices = rollups.lines(run_columns(batch.runs(COLUMNS)), books.group, books.dated, number)
+            books.make_indices(indices)
+            sums.extend(lines)
+            yield from bodies_of(sums, range(count, count + len(sums)))
+
+        refused = self._bulk.send_bodies(bodies(), lambda at: documents.plain(event_at(at), number) if at < count else sums[at - count].splitlines()[1])
         rollups.check({at: why for at, why in refused.items() if at >= count})
         if refused:
             self._sum_up_without(books, batch, [event_at(place) for place in refused], number, sums)

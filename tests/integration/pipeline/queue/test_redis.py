@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.queue import NotOurs, QueueError
-from pipeline.queue.redis import RedisInlet, RedisOutlet, RedisSettings, look
+from pipeline.queue.redis import PUSH_BYTES, RedisInlet, RedisOutlet, RedisSettings, look
 from tests.integration.pipeline.queue.conftest import until
 
 
@@ -119,6 +119,16 @@ def test_a_full_queue_takes_no_more_until_some_is_taken(redis_server):
     assert len(outlet.take(1).items) == 10
     inlet.put(numbered(11, 12))
     assert look(settings)["waiting"] == 2
+
+
+def test_what_goes_in_several_pushes_keeps_its_order(redis_server):
+    settings = redis_server.queue(piece_items=1000)
+    items = [b"%03d" % number + b"x" * 20_000 for number in range(200)]
+    assert sum(map(len, items)) > 3 * PUSH_BYTES
+    RedisInlet(settings).put(items)
+    outlet = RedisOutlet(settings)
+    outlet.hold()
+    assert outlet.take(1).items == items
 
 
 def test_large_items_make_small_pieces(redis_server):
