@@ -148,12 +148,22 @@ class Store(Droppable, Protocol):
         """Before the next append, reads again what it rests on: another process may have written in between. Returns at once."""
         ...
 
-    def runs(self, job: str, columns: Sequence[str] | None = None, window: Window | None = None, span: tuple[int, int] | None = None) -> pa.Table:
+    def runs(
+        self,
+        job: str,
+        columns: Sequence[str] | None = None,
+        window: Window | None = None,
+        span: tuple[int, int] | None = None,
+        *,
+        known: Sequence[str] | None = None,
+        most: int | None = None,
+    ) -> pa.Table:
         """All runs that claim `job`, in any order, notices included, and all of `window` that are a node's (process "node"); columns as in
         docs/records.md, all by default.
         span: only those that touch [span[0], span[1]], ns since the epoch.
+        known: the nodes that all of them are known to come from: a store that keeps groups of nodes apart asks no other group.
         Of a large job, runs may come merged where that changes no figure of a profile and `columns` leave out what would be lost.
-        Raises KeyError for a column that does not exist, and TooManyRuns where there are more than the store gives out at once."""
+        Raises KeyError for a column that does not exist, and TooManyRuns where there are more than `most`, or than the store gives out at once."""
         ...
 
     def sample_totals(self, component: str, nodes: Sequence[str], after: Place = BEGIN) -> tuple[list[tuple[str, str, float, float]], Place]:
@@ -222,13 +232,14 @@ class Store(Droppable, Protocol):
         *,
         of_nodes: bool = False,
         since_s: int | None = None,
+        known: Sequence[str] | None = None,
     ) -> pa.Table:
         """What was done over time, summed over the runs that claim `job` (None: all runs, with a job or without), are user `uid`'s or nobody's (None:
         anybody's), and come from `nodes` (None: all): those of processes, or (`of_nodes`) those that no process did.
 
         Rows as `pipeline.rollup.SCHEMA`: amounts in [second, second + seconds), s since the epoch, spread evenly over them, by second. Single seconds are put
         together to steps of `step_s` that begin at its multiples; the middle of runs of over two seconds is a row of its own length, given whole. Rows that
-        touch [from_s, to_s), widened to whole steps. Such middles are sought from a week before `since_s` on (default: from_s).
+        touch [from_s, to_s), widened to whole steps. Such middles are sought from a week before `since_s` on (default: from_s). known: as `runs`.
         Raises ValueError for more than SECONDS_STEPS_MAX steps, and TooManyRuns where they have to be worked out of more runs than can be held."""
         ...
 

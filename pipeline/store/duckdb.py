@@ -194,7 +194,16 @@ class DuckDBStore:
 
     # -- reading
 
-    def runs(self, job: str, columns: Sequence[str] | None = None, window: Window | None = None, span: tuple[int, int] | None = None) -> pa.Table:
+    def runs(
+        self,
+        job: str,
+        columns: Sequence[str] | None = None,
+        window: Window | None = None,
+        span: tuple[int, int] | None = None,
+        *,
+        known: Sequence[str] | None = None,
+        most: int | None = None,
+    ) -> pa.Table:
         """See `Store.runs`."""
         names = KINDS["run"].arrow.names
         unknown = [c for c in columns or () if c not in names]
@@ -206,16 +215,17 @@ class DuckDBStore:
             where, params = f"({where} OR {OF_NODES})", params | found
         if span is not None:
             where, params = f'({where}) AND "start" <= $span_to AND "end" >= $span_from', params | {"span_from": span[0], "span_to": span[1]}
-        can_merge = span is None and MERGED_COLUMNS.issuperset(wanted)
+        can_merge = span is None and MERGED_COLUMNS.issuperset(wanted) and most is None
+        bound = RUNS_MAX if most is None else most
         with self._file.reading() as cursor:
             # How many there are shows when they are read: to count them first would be a second scan.
-            limit = MERGE_ABOVE if can_merge else RUNS_MAX
+            limit = MERGE_ABOVE if can_merge else bound
             table = cursor.sql(f"SELECT {quoted(wanted)} FROM runs WHERE {where} LIMIT {limit + 1}", params=params).to_arrow_table()
             if can_merge and table.num_rows > MERGE_ABOVE:
                 table = cursor.sql(f"{merged_runs(wanted, where)} LIMIT {RUNS_MAX + 1}", params=params).to_arrow_table()
-        if table.num_rows > RUNS_MAX:
+        if table.num_rows > bound:
             rest = "even merged ones" if can_merge else "and no more are read at once"
-            raise TooManyRuns(f"job {job[:200]!r} has more than {RUNS_MAX} runs, {rest}")
+            raise TooManyRuns(f"job {job[:200]!r} has more than {bound} runs, {rest}")
         return table.cast(pa.schema([KINDS["run"].arrow.field(name) for name in wanted]))
 
     def sample_totals(self, component: str, nodes: Sequence[str], after: Place = BEGIN) -> tuple[list[tuple[str, str, float, float]], Place]:
@@ -370,6 +380,7 @@ class DuckDBStore:
         *,
         of_nodes: bool = False,
         since_s: int | None = None,
+        known: Sequence[str] | None = None,
     ) -> pa.Table:
         """See `Store.seconds`: worked out of the runs, whenever they began."""
         with self._file.reading() as cursor:

@@ -161,7 +161,8 @@ class Analyses:
             self._store.version(job.job_id, _window(job))
         to_s = -(-to_ns // SECOND_NS)
         since_s = max(job.start_ns, 0) // SECOND_NS
-        return self._store.seconds(job.job_id, job.uid, [node] if node else None, from_ns // SECOND_NS, to_s, step_s, since_s=since_s)
+        nodes = [node] if node else None
+        return self._store.seconds(job.job_id, job.uid, nodes, from_ns // SECOND_NS, to_s, step_s, since_s=since_s, known=self._known(job))
 
     def partial(self) -> int:
         """See `Store.partial`."""
@@ -171,8 +172,10 @@ class Analyses:
         """The job's runs, and whether it could be watched at all. Of a job whose profile is stored and shown without a look at its records, few runs are
         read at once, by however many threads; else as `get`, and raises as that does."""
         stored = self._jobdb.get_profile(job.key) if is_final(job) and self._find(job.key) is None else None
-        if stored is not None and stored[0] <= self._store.few_runs and self._version(job) <= self._store.few_runs:
-            return self._read(job), stored[1]["read_ops"] is not None
+        if stored is not None and stored[0] <= self._store.few_runs:
+            # More may have come since.
+            with contextlib.suppress(TooManyRuns):
+                return self._read(job, self._store.few_runs), stored[1]["read_ops"] is not None
         analysis = self.get(job)
         return analysis.runs, analysis.profile["read_ops"] is not None
 
@@ -183,7 +186,7 @@ class Analyses:
 
     def runs_of_span(self, job: Job, from_ns: int, to_ns: int) -> Runs:
         """Runs of the job's processes that touch a span."""
-        return read_runs(self._store.runs(job.job_id, COLUMNS, None, (from_ns, to_ns)), uid=job.uid)
+        return read_runs(self._store.runs(job.job_id, COLUMNS, None, (from_ns, to_ns), known=self._known(job)), uid=job.uid)
 
     def _put(self, job: Job, version: int, runs: Runs, figures: dict) -> None:
         # What was worked out before retention dropped records stays.
@@ -224,8 +227,15 @@ class Analyses:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
-    def _read(self, job: Job) -> Runs:
-        return read_runs(self._store.runs(job.job_id, COLUMNS, _window(job)), uid=job.uid)
+    def _read(self, job: Job, most: int | None = None) -> Runs:
+        known = None if most is None else self._known(job)
+        return read_runs(self._store.runs(job.job_id, COLUMNS, _window(job), known=known, most=most), uid=job.uid)
+
+    def _known(self, job: Job) -> list[str] | None:
+        """The nodes that the job's records come from, once that is known for good: its stored profile tells."""
+        stored = self._jobdb.get_profile(job.key) if is_final(job) else None
+        nodes = None if stored is None else stored[1].get(NODES)
+        return None if nodes is None else sorted({*nodes, *job.node_names})
 
     def _compute(self, job: Job, version: int) -> Analysis:
         began_s, before = self._clock(), self._store.partial()

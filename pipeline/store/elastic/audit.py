@@ -6,8 +6,8 @@ from typing import Any
 from pipeline.schema import day_of
 from pipeline.store import Letters, Progress, Proof, StoreError
 from pipeline.store.elastic.bulk import Bulk, removals
-from pipeline.store.elastic.books import read_marks
-from pipeline.store.elastic.reader import BY_BOOT, Reader, all_of
+from pipeline.store.elastic.booked import Booked, Marks
+from pipeline.store.elastic.reader import BY_BOOT, EVERY, UNBOOKED, Reader, all_of
 from pipeline.store.elastic.retention import gone
 from pipeline.store.mark import Gap, Key, Mark
 
@@ -23,39 +23,34 @@ DAYS_AT_ONCE = 200
 _DAY_NS = 24 * 3600 * 10**9
 _ROWS = "bellrock-run-*,bellrock-sample-*"
 _ALL = f"{_ROWS},bellrock-job-*"
-_UNBOOKED = {"bool": {"must_not": [{"exists": {"field": "commit"}}]}}
 
 
-Booked = list[tuple[str, Key, Mark]]
-
-
-def marks(reader: Reader, nodes: Sequence[str] | None = None, booked: Booked | None = None) -> dict[Key, Mark]:
-    """What came of each boot (of nodes), of all groups; of groups that keep no books, as their documents tell. booked: those of the books, where
-    they were just read."""
-    found = _unbooked(reader, nodes)
-    for _, key, mark in read_marks(reader, nodes) if booked is None else booked:
+def together(booked: Booked, others: dict[Key, Mark]) -> dict[Key, Mark]:
+    """What came of each boot: of the books of groups, and of groups that keep none."""
+    found = others
+    for _, key, mark in booked:
         known = found.get(key)
         found[key] = mark if known is None or known.seq <= mark.seq else known
     return found
 
 
-def boots(reader: Reader, node: str | None, since_ns: int, booked: Booked | None = None) -> list[tuple[Key, Mark]]:
-    """See `pipeline.store.Store.boots`, without its bound."""
-    reader.heads()
-    found = sorted(marks(reader, None if node is None else [node], booked).items(), key=lambda entry: (-entry[1].last_ns, entry[0]))
+def boots(reader: Reader, marks: Marks, node: str | None, since_ns: int, booked: Booked | None = None) -> list[tuple[Key, Mark]]:
+    """See `pipeline.store.Store.boots`, without its bound. booked: what the books say of all, where they were just read."""
+    of = None if node is None else [node]
+    whole = together(marks.read(reader, of) if booked is None else booked, _unbooked(reader, of))
+    found = sorted(whole.items(), key=lambda entry: (-entry[1].last_ns, entry[0]))
     newest: dict[str, int] = {}
     for (name, _), mark in found:
         newest[name] = max(newest.get(name, 0), mark.last_ns)
     return [(key, mark) for key, mark in found if mark.last_ns >= since_ns or (since_ns and mark.last_ns == newest[key[0]])]
 
 
-def missing(reader: Reader, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
+def missing(reader: Reader, marks: Marks, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
     """See `pipeline.store.Store.missing`."""
     if not nodes:
         return {}
-    reader.heads()
     found: dict[str, int] = {}
-    for (node, _), mark in marks(reader, nodes).items():
+    for (node, _), mark in together(marks.read(reader, nodes, gaps=True), _unbooked(reader, nodes) if reader.has_others() else {}).items():
         count = sum(gap.missing for gap in mark.gaps if gap.until_ns >= from_ns and gap.since_ns <= to_ns)
         if count:
             found[node] = found.get(node, 0) + count
@@ -65,7 +60,8 @@ def missing(reader: Reader, nodes: Sequence[str], from_ns: int, to_ns: int) -> d
 def _unbooked(reader: Reader, nodes: Sequence[str] | None) -> dict[Key, Mark]:
     """Marks made of documents that no commit tells of, as Logstash writes them: the highest number, and how many below it are not there. When
     they came is told by their own times."""
-    query = all_of(_UNBOOKED, *([{"terms": {"node": list(nodes)}}] if nodes is not None else []))
+    reader.heads(EVERY)  # so that they are found
+    query = all_of(UNBOOKED, *([{"terms": {"node": list(nodes)}}] if nodes is not None else []))
     aggs: dict[str, Any] = {"seq": {"max": {"field": "seq"}}, "jobs": {"filter": {"exists": {"field": "event"}}}}
     aggs |= {f"{which}_{name}": {which: {"field": name}} for which in ("min", "max") for name in ("@timestamp", "start", "time")}
     found: dict[Key, Mark] = {}
@@ -90,7 +86,7 @@ def _when(bucket: dict, which: str) -> int:
 
 def letters(reader: Reader, node: str | None, since_ns: int, raw: bool) -> list[Letters]:
     """See `pipeline.store.Store.letters`."""
-    query = all_of(reader.committed(), {"range": {"received_ns": {"gte": since_ns}}}, *([{"term": {"node": node}}] if node is not None else []))
+    query = all_of(reader.committed("letter"), {"range": {"received_ns": {"gte": since_ns}}}, *([{"term": {"node": node}}] if node is not None else []))
     sources = [
         {"node": {"terms": {"field": "node", "missing_bucket": True}}},
         {"boot": {"terms": {"field": "boot", "missing_bucket": True}}},
@@ -156,14 +152,14 @@ def drop_letters(reader: Reader, bulk: Bulk, pattern: str, kept: int) -> int:
     return total - sum(cut.values())
 
 
-def proof(reader: Reader, node: str | None, since_ns: int) -> Iterator[Progress | Proof]:
+def proof(reader: Reader, marks: Marks, node: str | None, since_ns: int) -> Iterator[Progress | Proof]:
     """See `pipeline.store.Store.proof`. Within an index no number can be there twice, since it is a part of the id; where a boot's numbers in two
     indices lie amid each other, they are read one by one. Marks are read before and after the rows, which are of commits in between: of a boot that
     records came of meanwhile there must be as many rows as one of the two says, or a number between."""
-    known = dict(boots(reader, node, since_ns)[:BOOTS_MAX])
+    known = dict(boots(reader, marks, node, since_ns)[:BOOTS_MAX])
     reader.forget()  # the commits that the marks tell of count
     nodes = sorted({key[0] for key in known}) if node is None else [node]
-    committed, dropped = reader.committed(), gone(reader)
+    committed, dropped = reader.committed(EVERY), gone(reader)
     base = [committed] + ([{"term": {"node": node}}] if node is not None else [{"terms": {"node": nodes}}] if since_ns and nodes else [])
     total = reader.count(_ROWS, all_of(*base))
     yield Progress(0, total)
@@ -196,12 +192,12 @@ def proof(reader: Reader, node: str | None, since_ns: int) -> Iterator[Progress 
     yield Progress(total, total)
     if gone(reader).ids != dropped.ids:
         raise StoreError("records were dropped while they were counted, as `bellrock retention` does: ask again")
-    later = dict(boots(reader, node, since_ns))
+    later = dict(boots(reader, marks, node, since_ns))
     by_boot: dict[Key, tuple[int, int, int]] = {}
     for key in known.keys() | found.keys():
         rows, distinct = found.get(key, (0, 0))
-        marks_of = [mark.rows - dropped.rows.get(key, 0) if mark is not None else 0 for mark in (known.get(key), later.get(key))]
-        by_boot[key] = (min(max(distinct, min(marks_of)), max(marks_of)), rows, distinct)
+        rows_of = [mark.rows - dropped.rows.get(key, 0) if mark is not None else 0 for mark in (known.get(key), later.get(key))]
+        by_boot[key] = (min(max(distinct, min(rows_of)), max(rows_of)), rows, distinct)
     yield Proof(by_boot, dict(sorted(days.items())))
 
 

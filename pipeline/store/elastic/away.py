@@ -5,13 +5,15 @@ import time
 from collections.abc import Collection
 
 from pipeline.store import StoreError
-from pipeline.store.elastic.books import read_marks
+from pipeline.store.elastic.booked import Marks
 from pipeline.store.elastic.health import group_of
 from pipeline.store.elastic.reader import Reader
 
 # So old may be what is known of a group that is away, and of which nodes belong to whom.
 LOOK_EVERY_S = 2.0
 LEARN_EVERY_S = 60.0
+# Nodes that no group knew which are kept in mind.
+UNKNOWN_MAX = 100_000
 
 
 class GroupAway(StoreError):
@@ -21,13 +23,14 @@ class GroupAway(StoreError):
 class Groups:
     """Any thread may ask. That a group is away is found when a question fails; that it is back, by looking."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
+    def __init__(self, reader: Reader, marks: Marks) -> None:
+        self._reader, self._marks = reader, marks
         self._lock = threading.Lock()  # owner of the rest
         self._away: frozenset[str] = frozenset()
         self._looked_s = self._learned_s = float("-inf")
         self.partial = 0  # how often a reader of some groups only was given
         self._by_node: dict[str, set[str]] = {}
+        self._unknown: dict[str, float] = {}  # when it was asked for
 
     def away(self) -> frozenset[str]:
         """The groups that are away, as far as is known."""
@@ -52,16 +55,20 @@ class Groups:
         self._add(self._reader.without(self.away()), None)
 
     def _add(self, reader: Reader, nodes: Collection[str] | None) -> None:
-        found = [(group, key[0]) for group, key, _ in read_marks(reader, None if nodes is None else list(nodes))]
+        found = list(self._marks.nodes(reader, nodes))
         with self._lock:
             for group, node in found:
                 self._by_node.setdefault(node, set()).add(group)
 
-    def reader(self, away: frozenset[str], nodes: Collection[str] | None) -> Reader:
-        """Who asks all groups but those that are away. Raises GroupAway where one of these has, or may have, records of `nodes` (None: of any)."""
+    def reader(self, away: frozenset[str], nodes: Collection[str] | None, within: Collection[str] | None = None) -> Reader:
+        """Who asks all groups but those that are away, or, where it is known, only those that have records of the nodes `within`. Raises GroupAway where
+        one that is away has, or may have, records of `nodes` (None: of any)."""
         lacking = self.lacking(away, nodes)
         if lacking is not None:
             raise GroupAway(lacking)
+        groups = None if within is None else self._of(within)
+        if groups is not None and not groups & away:
+            return self._reader.only(groups)
         if away:
             with self._lock:
                 self.partial += 1
@@ -76,13 +83,30 @@ class Groups:
         told = f"Elasticsearch has no node for group {which}: see that it runs on that log server; `GET /_cat/shards/bellrock-*?v` tells"
         if nodes is None:
             return told
+        known = self._known(nodes, away)
+        for node in nodes:
+            groups = known.get(node, frozenset())
+            if not groups or groups & away:
+                return f"{told}. Records of node {node[:200]} {'lie' if groups else 'may lie'} there"
+        return None
+
+    def _of(self, nodes: Collection[str]) -> frozenset[str] | None:
+        """The groups that know some nodes; None where there is one that none knows: somebody wrote its records who keeps no books."""
+        if self._reader.has_others():
+            return None
+        known = self._known(nodes, self.away())
+        return frozenset().union(*known.values()) if len(known) == len(set(nodes)) and known else None
+
+    def _known(self, nodes: Collection[str], away: frozenset[str]) -> dict[str, frozenset[str]]:
+        """The groups of each node that one knows which is there, or was when it was last read. A node that none knew is asked for again after
+        LEARN_EVERY_S. Raises StoreError."""
         with self._lock:
-            new = [node for node in nodes if node not in self._by_node]
+            now_s = time.monotonic()
+            if len(self._unknown) > UNKNOWN_MAX:
+                self._unknown.clear()
+            new = {node for node in nodes if node not in self._by_node and self._unknown.get(node, float("-inf")) < now_s - LEARN_EVERY_S}
         if new:
             self._add(self._reader.without(away), new)
         with self._lock:
-            for node in nodes:
-                groups = self._by_node.get(node, set())
-                if not groups or groups & away:
-                    return f"{told}. Records of node {node[:200]} {'lie' if groups else 'may lie'} there"
-        return None
+            self._unknown |= dict.fromkeys(new - self._by_node.keys(), now_s)
+            return {node: frozenset(self._by_node[node]) for node in nodes if node in self._by_node}

@@ -8,14 +8,14 @@ up, does later cannot be taken for a commit. `head` is the last number whose doc
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pipeline.store import StoreError
 from pipeline.store.elastic import names
 from pipeline.store.elastic.bulk import Bulk, action, removals
 from pipeline.store.elastic.client import Client, dumps, in_path
-from pipeline.store.elastic.reader import GROUPS_MAX, Reader
+from pipeline.store.elastic.reader import Reader
 from pipeline.store.elastic.templates import definition, templates
 from pipeline.store.mark import Gap, Key, Mark
 from pipeline.store.marks import MARKS_KEPT, Marks
@@ -70,7 +70,7 @@ class Books:
         self._roll_back(names.of_group(self.group), {"gt": self.head})
         self._pending = {}
         for commit in commits:
-            self._pending |= dict(map(_mark_of, commit["marks"]))
+            self._pending |= dict(map(mark_of, commit["marks"]))
         self._write_table([commit["number"] for commit in commits])
         self._reader.refresh(names.books(self.group))
         self.marks = Marks(self._read_table(), self._fetch)
@@ -194,53 +194,17 @@ class Books:
     def _read_table(self) -> list[tuple[Key, Mark]]:
         query = {"bool": {"filter": [{"term": {"type": "mark"}}]}}
         pages = self._reader.hits(names.books(self.group), query, sort=[{"last_ns": "desc"}, {"_shard_doc": "asc"}], limit=MARKS_KEPT + 1)
-        return [_mark_of(hit["_source"]["mark"]) for page in pages for hit in page]
+        return [mark_of(hit["_source"]["mark"]) for page in pages for hit in page]
 
     def _fetch(self, key: Key) -> Mark | None:
         if key in self._pending:
             return self._pending[key]
         status, found = self._client.answer("GET", f"{self._path}/_doc/{in_path(mark_id(key))}", fine=(404,))
-        return _mark_of(found["_source"]["mark"])[1] if status < 300 else None
+        return mark_of(found["_source"]["mark"])[1] if status < 300 else None
 
 
 class TakenOver(StoreError):
     """Another process writes into the group."""
-
-
-def read_totals(reader: Reader) -> dict[str, dict]:
-    """By group, its last commit: head, time_ns, totals."""
-    top = {"top_hits": {"size": 1, "sort": [{"number": "desc"}], "_source": ["head", "time_ns", "totals", "number"]}}
-    body = {"size": 0, "query": {"term": {"type": "commit"}}, "aggs": {"g": {"terms": {"field": "group", "size": GROUPS_MAX}, "aggs": {"last": top}}}}
-    found = reader.search("bellrock-books-*", body).get("aggregations", {"g": {"buckets": []}})
-    return {bucket["key"]: bucket["last"]["hits"]["hits"][0]["_source"] for bucket in found["g"]["buckets"]}
-
-
-def read_marks(
-    reader: Reader, nodes: Sequence[str] | None, keep: Callable[[Mark], bool] = lambda mark: True, limit: int | None = None
-) -> list[tuple[str, Key, Mark]]:
-    """Of all groups (of nodes), marks as of their last commits: group, key, mark; the last moved first where there is a limit."""
-    query: dict[str, Any] = {"bool": {"filter": [{"term": {"type": "mark"}}, *([{"terms": {"node": list(nodes)}}] if nodes is not None else [])]}}
-    found: dict[tuple[str, Key], Mark] = {}
-    # The commits first: what they tell may have come into the table by the time when that is read, and is then no older there.
-    commits = [hit["_source"] for page in reader.hits("bellrock-books-*", {"term": {"type": "commit"}}) for hit in page]
-    sort = [{"last_ns": "desc"}, {"_shard_doc": "asc"}]
-    for page in reader.hits("bellrock-books-*", query, sort=sort, limit=limit):
-        for hit in page:
-            key, mark = _mark_of(hit["_source"]["mark"])
-            found[hit["_source"]["group"], key] = mark
-    # Of a boot that many commits name the last one counts, and alone is taken apart.
-    wanted = None if nodes is None else frozenset(nodes)
-    moved: dict[tuple[str, str, str], list] = {}
-    for commit in sorted(commits, key=lambda commit: -commit["number"]):
-        for row in commit["marks"]:
-            if wanted is None or row[0] in wanted:
-                moved.setdefault((commit["group"], row[0], row[1]), row)
-    for (group, _, _), row in moved.items():
-        key, mark = _mark_of(row)
-        known = found.get((group, key))
-        if known is None or not is_older(mark, known):
-            found[group, key] = mark
-    return [(group, key, mark) for (group, key), mark in found.items() if keep(mark)]
 
 
 def is_older(mark: Mark, known: Mark) -> bool:
@@ -266,6 +230,6 @@ def _row_of(key: Key, mark: Mark) -> list:
     return [key[0], f"{key[1]:016x}", gaps, [getattr(mark, name) for name in _FIELDS]]
 
 
-def _mark_of(row: list) -> tuple[Key, Mark]:
+def mark_of(row: list) -> tuple[Key, Mark]:
     node, boot, gaps, values = row
     return (node, int(boot, 16)), Mark(gaps=tuple(Gap(*gap) for gap in gaps), **dict(zip(_FIELDS, values, strict=True)))

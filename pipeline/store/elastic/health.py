@@ -18,7 +18,7 @@ def group_of(index: str) -> str | None:
 
 
 def group_states(reader: Reader, last: dict[str, dict], booked: list[tuple[str, Key, Mark]]) -> list[dict[str, Any]]:
-    """By name. last: as `pipeline.store.elastic.books.read_totals` gives it, booked: as `read_marks` does. Of each: the number and time of its last commit, its indices and which of
+    """By name. last: as `pipeline.store.elastic.booked.totals` gives it, booked: as `Marks.read` there does. Of each: the number and time of its last commit, its indices and which of
     them have no node (`unassigned`) or take nothing (`blocked`), its data `nodes`, how many `agents` (nodes of the machine) have written, and its `log_servers`."""
     client = reader.client
     servers, agents, nodes = logservers.read(reader), dict[str, set[str]](), _nodes(client)

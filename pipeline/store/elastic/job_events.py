@@ -4,13 +4,14 @@ import time
 from typing import Any
 
 from pipeline.store import Place
-from pipeline.store.elastic.reader import Reader, all_of
+from pipeline.store.elastic.reader import UNBOOKED, Reader, all_of
 from pipeline.store.elastic.samples import to_heads, to_place
 
 # What others write bears no commit and may lie in a queue between: it is told again for so long after it came.
 AGAIN_MS = 3600 * 1000
 # In a place, the time up to which such events were told stands under the name that no group can have.
 _OTHERS = ""
+_KIND = "job"
 _JOBS = "bellrock-job-*"
 _ORDER = [{"commit": "asc"}, {"node": "asc"}, {"boot": "asc"}, {"seq": "asc"}]
 _OURS = ("commit", "@timestamp", "@version", "host", "tags")
@@ -26,8 +27,8 @@ class JobEvents:
     def since(self, after: Place, limit: int) -> tuple[list[dict], Place]:
         """See `pipeline.store.elastic.store.ElasticsearchStore.job_events`."""
         before = to_heads(after)
-        heads = self._reader.heads()
-        new = self._reader.committed(before, heads)
+        heads = self._reader.heads(_KIND)
+        new = self._reader.committed(_KIND, before, heads)
         found = self._read(new, limit)
         place = before | {group: head for group, head in heads.items() if head}
         if len(found) == limit:
@@ -48,7 +49,7 @@ class JobEvents:
         return [hit["_source"] for page in self._reader.hits(_JOBS, query, sort=[*_ORDER, {"_shard_doc": "asc"}], limit=limit) for hit in page]
 
     def _others(self, until_ms: int | None) -> list[dict[str, Any]]:
-        filters: list[dict] = [{"bool": {"must_not": [{"exists": {"field": "commit"}}]}}]
+        filters: list[dict] = [UNBOOKED]
         if until_ms is not None:
             filters.append({"bool": {"must_not": [{"range": {"@timestamp": {"lt": until_ms - AGAIN_MS, "format": "epoch_millis"}}}]}})
         sort = [{"time": "asc"}, {"_shard_doc": "asc"}]

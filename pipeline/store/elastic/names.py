@@ -18,10 +18,10 @@ BEFORE = "before"
 BEFORE_NS = 31 * 24 * 3600 * 10**9
 # Records may bear times so far from those of their job: clocks differ.
 MARGIN_NS = 7 * 24 * 3600 * 10**9
-# An interval of more months is sought in all indices: a request's first line has its bound, too.
+# An interval of more months is sought in all indices.
 MONTHS_MAX = 20
-# Patterns in one request.
-PATTERNS_MAX = 40
+# Patterns in one request: a request's first line has its bound.
+PATTERNS_MAX = 60
 # Elasticsearch takes ids of 512 bytes; a longer node's name is put by its digest.
 NODE_BYTES_MAX = 400
 
@@ -94,22 +94,24 @@ def books(group: str) -> str:
     return f"bellrock-books-{group}"
 
 
-def of_group(group: str) -> str:
-    """Pattern of all of a group's indices but its books."""
-    return f"bellrock-*-{group}-*"
+def of_group(group: str, kind: str = "*") -> str:
+    """Pattern of a group's indices of a kind, of all but its books by default."""
+    return f"bellrock-*-{group}-*" if kind == "*" else f"bellrock-{kind}-*-{group}-*"
 
 
-def patterns(kind: str, from_ns: int | None = None, to_ns: int | None = None) -> str:
-    """Indices, as in a path, that may hold records of a kind that begin in an interval (with a margin), whatever the groups' periods are."""
-    if from_ns is None or to_ns is None:
-        return f"bellrock-{kind}-*"
-    first, last = max(0, from_ns - MARGIN_NS), min(to_ns + MARGIN_NS, (1 << 62))
-    if (last - first) // _DAY_NS > 30 * MONTHS_MAX:
-        return f"bellrock-{kind}-*"
-    months = sorted({period_of(day * _DAY_NS, "month") for day in range(first // _DAY_NS, last // _DAY_NS + 1)})
-    years = sorted({month[:4] for month in months} | {period_of(at, "week")[:4] for at in (first, last)})
-    parts = (BEFORE, *months, *(f"{month}.*" for month in months), *(f"{year}.w*" for year in years))
-    return ",".join(f"bellrock-{kind}-*-{part}" for part in parts)
+def patterns(kind: str, from_ns: int | None = None, to_ns: int | None = None, groups: Sequence[str] = ()) -> str:
+    """Indices, as in a path, that may hold records of a kind that begin in an interval (with a margin), whatever the groups' periods are. groups: only
+    theirs, unless they are too many to be named."""
+    parts = ["*"]
+    if from_ns is not None and to_ns is not None:
+        first, last = max(0, from_ns - MARGIN_NS), min(to_ns + MARGIN_NS, (1 << 62))
+        if (last - first) // _DAY_NS <= 30 * MONTHS_MAX:
+            months = sorted({period_of(day * _DAY_NS, "month") for day in range(first // _DAY_NS, last // _DAY_NS + 1)})
+            years = sorted({month[:4] for month in months} | {period_of(at, "week")[:4] for at in (first, last)})
+            parts = [BEFORE, *(f"{month}*" for month in months), *(f"{year}.w*" for year in years)]
+    if 0 < len(groups) * len(parts) <= PATTERNS_MAX:
+        return ",".join(f"bellrock-{kind}-*-{group}-{part}" for group in groups for part in parts)
+    return ",".join(f"bellrock-{kind}-*-{part}" if part != "*" else f"bellrock-{kind}-*" for part in parts)
 
 
 def node_boot(node: str, boot: int) -> tuple[str, str]:

@@ -10,12 +10,18 @@ from pipeline.store.elastic.client import Client
 
 # How old may be what is known of other writers' commits.
 HEADS_KEPT_S = 1.0
+# How long it is believed that nobody wrote records without commits (Logstash does), or that somebody did.
+OTHERS_KEPT_S = 30.0
 GROUPS_MAX = 1000
 PAGE = 10_000
 KEEP_ALIVE = "2m"
 # Buckets of a page of an aggregation.
 BUCKETS = 1000
 BY_BOOT: tuple[dict, ...] = ({"node": {"terms": {"field": "node"}}}, {"boot": {"terms": {"field": "boot"}}})
+# A filter: documents that somebody wrote who knows no commits.
+UNBOOKED: dict[str, Any] = {"bool": {"must_not": [{"exists": {"field": "commit"}}]}}
+# In the place of a kind: all of them, and the books alone.
+EVERY, BOOKS = "*", "books"
 _STRICT = "ignore_unavailable=true&allow_no_indices=true&allow_partial_search_results=false"
 
 
@@ -23,47 +29,79 @@ class Reader:
     """own: (group, number) that this process committed last, None where it writes nothing.
 
     A document counts where its group's commit is there. What this process committed is made visible before the next question (refresh); of
-    other processes what was committed up to HEADS_KEPT_S and a refresh ago."""
+    other processes what was committed up to HEADS_KEPT_S and a refresh of the books ago. Indices of a kind are refreshed when that kind is asked for: one
+    that nobody looks at has no part of the work."""
 
     def __init__(self, client: Client, own: Callable[[], tuple[str, int] | None]) -> None:
         self.client = client
         self._own = own
-        self._lock = threading.Lock()  # owner of the rest
+        self._lock = threading.Lock()  # owner of the heads
         self._heads: dict[str, int] = {}
         self._read_at = float("-inf")
-        self._refreshed: tuple[str, int] | None = None
+        self._visible: dict[str, dict[str, int]] = {}  # by kind, up to which commit a group's documents can be found
+        self._others_lock = threading.Lock()  # owner of the rest
+        self._others = False
+        self._others_at = float("-inf")
 
-    def heads(self) -> dict[str, int]:
-        """Group → number of its last commit whose documents can all be found by now."""
+    def heads(self, kind: str | None = EVERY) -> dict[str, int]:
+        """Group → number of its last commit whose documents of a kind (by default, of all, and the books) can all be found by now; None: of its last commit."""
         with self._lock:
             own = self._own()
-            if own is not None and own != self._refreshed:
-                self.refresh(f"{names.of_group(own[0])},{names.books(own[0])}")
-                self._refreshed = own
             if time.monotonic() - self._read_at > HEADS_KEPT_S:
-                found = self._read_heads()
-                others = [group for group, head in found.items() if head != self._heads.get(group) and (own is None or group != own[0])]
-                # A commit is found once its own index is refreshed; the documents before it may not be yet.
-                for at in range(0, len(others), names.PATTERNS_MAX):
-                    self.refresh(",".join(names.of_group(group) for group in others[at : at + names.PATTERNS_MAX]))
-                self._heads |= found
+                self._heads |= self._read_heads()
                 self._read_at = time.monotonic()
             if own is not None:
                 self._heads[own[0]] = own[1]
+            if kind is None:
+                return dict(self._heads)
+            visible = self._visible.setdefault(kind, {})
+            behind = [group for group, head in self._heads.items() if head not in (visible.get(group), self._visible.get(EVERY, {}).get(group))]
+            for at in range(0, len(behind), names.PATTERNS_MAX):
+                part = behind[at : at + names.PATTERNS_MAX]
+                # Of others the books are: their commit was found.
+                books = [names.books(own[0])] if own is not None and own[0] in part else []
+                indices = [*(names.of_group(group, kind) for group in part if kind != BOOKS), *books]
+                if indices:
+                    self.refresh(",".join(indices))
+                visible |= {group: self._heads[group] for group in part}
             return dict(self._heads)
 
     def without(self, groups: frozenset[str]) -> "Reader":
         """The same, for the groups besides these."""
         return Partial(self, groups) if groups else self
 
+    def only(self, groups: frozenset[str]) -> "Reader":
+        """The same, for these groups alone."""
+        return Only(self, groups)
+
     def among(self, pattern: str) -> str:
         """The indices that are asked, of `pattern`."""
         return pattern
 
+    def patterns(self, kind: str, from_ns: int | None = None, to_ns: int | None = None) -> str:
+        """See `names.patterns`: of the groups that are asked."""
+        return names.patterns(kind, from_ns, to_ns)
+
+    def books(self) -> str:
+        """The books of the groups that are asked."""
+        return names.books("*")
+
     def forget(self) -> None:
         """What is known of commits is read anew by the next question."""
         with self._lock:
-            self._read_at, self._refreshed = float("-inf"), None
+            self._read_at, self._visible = float("-inf"), {}
+
+    def has_others(self) -> bool:
+        """Whether there are records that somebody wrote who knows no commits; looked for now and then."""
+        with self._others_lock:
+            if time.monotonic() - self._others_at > OTHERS_KEPT_S:
+                self._others = self._look_for_others()
+                self._others_at = time.monotonic()
+            return self._others
+
+    def _look_for_others(self) -> bool:
+        body = {"size": 0, "query": UNBOOKED, "track_total_hits": 1, "terminate_after": 1}
+        return self.search("bellrock-run-*,bellrock-sample-*,bellrock-job-*", body)["hits"]["total"]["value"] > 0
 
     def _read_heads(self) -> dict[str, int]:
         # A group whose node is down keeps the head that was known, and its records cannot be had meanwhile.
@@ -80,15 +118,15 @@ class Reader:
     def refresh(self, pattern: str) -> None:
         self.client.ask("POST", f"/{pattern}/_refresh?ignore_unavailable=true&allow_no_indices=true", fine=(404,))
 
-    def committed(self, after: dict[str, int] | None = None, heads: dict[str, int] | None = None) -> dict[str, Any]:
-        """A filter: documents of commits (up to `heads`), and those that know none (written by others); with `after`, by group, of later commits
+    def committed(self, kind: str, after: dict[str, int] | None = None, heads: dict[str, int] | None = None) -> dict[str, Any]:
+        """A filter: documents of a kind of commits (up to `heads`), and those that know none (written by others); with `after`, by group, of later commits
         alone."""
         should: list[dict] = []
-        for group, head in (self.heads() if heads is None else heads).items():
+        for group, head in (self.heads(kind) if heads is None else heads).items():
             span = {"lte": head} if after is None else {"lte": head, "gt": after.get(group, 0)}
             should.append({"bool": {"filter": [{"wildcard": {"_index": names.of_group(group)}}, {"range": {"commit": span}}]}})
         if after is None:
-            should.append({"bool": {"must_not": [{"exists": {"field": "commit"}}]}})
+            should.append(UNBOOKED)
         return {"bool": {"should": should, "minimum_should_match": 1}} if should else {"match_none": {}}
 
     def search(self, pattern: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -152,19 +190,47 @@ class Reader:
 
 
 class Partial(Reader):
-    """A reader of some groups only."""
+    """A reader of all groups but some."""
 
     def __init__(self, whole: Reader, left_out: frozenset[str]) -> None:
         self.client = whole.client
         self._whole, self._left_out = whole, left_out
 
-    def heads(self) -> dict[str, int]:
+    def heads(self, kind: str | None = EVERY) -> dict[str, int]:
         """See `Reader.heads`."""
-        return {group: head for group, head in self._whole.heads().items() if group not in self._left_out}
+        return {group: head for group, head in self._whole.heads(kind).items() if group not in self._left_out}
 
     def among(self, pattern: str) -> str:
         """See `Reader.among`."""
         return ",".join((pattern, *(f"-{name}" for group in sorted(self._left_out) for name in (names.of_group(group), names.books(group)))))
+
+    def has_others(self) -> bool:
+        """See `Reader.has_others`. A group that is away may have some: each time it is looked anew."""
+        return self._look_for_others()
+
+
+class Only(Reader):
+    """A reader of some groups."""
+
+    def __init__(self, whole: Reader, groups: frozenset[str]) -> None:
+        self.client = whole.client
+        self._whole, self._groups = whole, groups
+
+    def heads(self, kind: str | None = EVERY) -> dict[str, int]:
+        """See `Reader.heads`."""
+        return {group: head for group, head in self._whole.heads(kind).items() if group in self._groups}
+
+    def patterns(self, kind: str, from_ns: int | None = None, to_ns: int | None = None) -> str:
+        """See `Reader.patterns`."""
+        return names.patterns(kind, from_ns, to_ns, sorted(self._groups))
+
+    def books(self) -> str:
+        """See `Reader.books`."""
+        return ",".join(names.books(group) for group in sorted(self._groups)) if len(self._groups) <= names.PATTERNS_MAX else names.books("*")
+
+    def has_others(self) -> bool:
+        """See `Reader.has_others`: of all groups."""
+        return self._whole.has_others()
 
 
 def _keys(source: Any) -> str:

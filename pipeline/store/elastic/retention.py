@@ -65,6 +65,7 @@ def end_of(period: str) -> int | None:
 
 def expired(reader: Reader, before_ns: Mapping[str, int], now_ns: int) -> list[Part]:
     """See `pipeline.retention.Droppable.expired`. The index of what came from before a group's floor goes as soon as the floor itself lies before the limit."""
+    reader.heads()  # so that all is counted
     floors = {hit["_source"]["group"]: hit["_source"]["floor_ns"] for page in reader.hits("bellrock-books-*", {"term": {"type": "group"}}) for hit in page}
     found = []
     for row in reader.client.ask("GET", "/_cat/indices/bellrock-*?format=json&bytes=b&expand_wildcards=open&h=index,uuid,docs.count,store.size"):

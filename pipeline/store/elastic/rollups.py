@@ -1,7 +1,5 @@
 """Sums by second as documents: written along with the records of a commit, and read by charts."""
 
-import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,11 +12,11 @@ from pipeline.schema import KINDS, ROLLUP
 from pipeline.store import SECONDS_STEPS_MAX, StoreError, TooManyRuns
 from pipeline.store.elastic import names
 from pipeline.store.elastic.bulk import action
-from pipeline.store.elastic.reader import Partial, Reader, all_of
+from pipeline.store.elastic.reader import UNBOOKED, Reader, all_of
 
 KIND = ROLLUP.name
-# How long it is believed that nobody wrote runs without sums (Logstash does), or that somebody did.
-OTHERS_KEPT_S = 30.0
+# Begins and lengths of long runs' middles that one question tells of.
+LONGER_MAX = 1000
 _SUMS_AGG = {name: {"sum": {"field": name}} for name in SUMS}
 
 
@@ -46,100 +44,94 @@ def lines(runs: RunColumns, group: str, dated: names.Dated, commit: int) -> tupl
     return out, set(indices.values())
 
 
-class Rollups:
-    """Questions to the sums. Any thread may ask."""
+def seconds(
+    reader: Reader,
+    job: str | None,
+    uid: int | None,
+    nodes: Sequence[str] | None,
+    from_s: int,
+    to_s: int,
+    step_s: int,
+    of_nodes: bool,
+    since_s: int,
+    runs_max: int,
+) -> pa.Table:
+    """See `pipeline.store.Store.seconds`. runs_max: so many runs are read at most where somebody wrote them without sums."""
+    from_s, to_s = from_s // step_s * step_s, -(-to_s // step_s) * step_s
+    if (to_s - from_s) // step_s > SECONDS_STEPS_MAX:
+        raise ValueError(f"{(to_s - from_s) // step_s} steps are more than {SECONDS_STEPS_MAX}: ask for a shorter span or longer steps")
+    wanted: list[dict] = []
+    if job is not None:
+        wanted.append({"term": {"job": job}})
+    if uid is not None:
+        wanted.append({"bool": {"should": [{"term": {"uid": uid}}, {"bool": {"must_not": [{"exists": {"field": "uid"}}]}}], "minimum_should_match": 1}})
+    if nodes is not None:
+        wanted.append({"terms": {"node": list(nodes)}})
+    since_ns, until_ns = min(since_s, from_s) * SECOND_NS, to_s * SECOND_NS
+    parts = [_written(reader, reader.patterns(KIND, since_ns, until_ns), wanted, min(since_s, from_s), from_s, to_s, step_s, of_nodes)]
+    if reader.has_others():
+        parts.append(_of_others(reader, reader.patterns("run", since_ns, until_ns), wanted, from_s, to_s, of_nodes, runs_max))
+    return table(*(np.concatenate(columns) for columns in zip(*parts, strict=True)), step_s)
 
-    def __init__(self, runs_max: int) -> None:
-        self._runs_max = runs_max
-        self._lock = threading.Lock()  # owner of the rest
-        self._others = False
-        self._looked_s = float("-inf")
 
-    def seconds(
-        self,
-        reader: Reader,
-        job: str | None,
-        uid: int | None,
-        nodes: Sequence[str] | None,
-        from_s: int,
-        to_s: int,
-        step_s: int,
-        of_nodes: bool,
-        since_s: int,
-    ) -> pa.Table:
-        """See `pipeline.store.Store.seconds`."""
-        from_s, to_s = from_s // step_s * step_s, -(-to_s // step_s) * step_s
-        if (to_s - from_s) // step_s > SECONDS_STEPS_MAX:
-            raise ValueError(f"{(to_s - from_s) // step_s} steps are more than {SECONDS_STEPS_MAX}: ask for a shorter span or longer steps")
-        wanted: list[dict] = []
-        if job is not None:
-            wanted.append({"term": {"job": job}})
-        if uid is not None:
-            wanted.append({"bool": {"should": [{"term": {"uid": uid}}, {"bool": {"must_not": [{"exists": {"field": "uid"}}]}}], "minimum_should_match": 1}})
-        if nodes is not None:
-            wanted.append({"terms": {"node": list(nodes)}})
-        since_ns, until_ns = min(since_s, from_s) * SECOND_NS, to_s * SECOND_NS
-        parts = [self._written(reader, names.patterns(KIND, since_ns, until_ns), wanted, min(since_s, from_s), from_s, to_s, step_s, of_nodes)]
-        if self.has_others(reader):
-            parts.append(self._of_others(reader, names.patterns("run", since_ns, until_ns), wanted, from_s, to_s, of_nodes))
-        return table(*(np.concatenate(columns) for columns in zip(*parts, strict=True)), step_s)
+def _written(
+    reader: Reader, pattern: str, wanted: list[dict], since_s: int, from_s: int, to_s: int, step_s: int, of_nodes: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    query = all_of(*wanted, {"term": {"of_node": of_nodes}}, _time(lt=to_s), reader.committed(KIND))
+    steps = {"date_histogram": {"field": "time", "fixed_interval": f"{step_s}s", "min_doc_count": 1}, "aggs": _SUMS_AGG}
+    single = {"bool": {"filter": [{"term": {"seconds": 1}}, _time(gte=from_s)]}}
+    longer = all_of({"range": {"seconds": {"gt": 1}}}, _time(gte=since_s - names.MARGIN_NS // SECOND_NS))
+    lengths = {"terms": {"field": "seconds", "size": LONGER_MAX}, "aggs": _SUMS_AGG}
+    begins = {"terms": {"field": "time", "size": LONGER_MAX}, "aggs": {"lengths": lengths}}
+    aggs = {"single": {"filter": single, "aggs": {"steps": steps}}, "longer": {"filter": longer, "aggs": {"begins": begins}}}
+    found = reader.search(pattern, {"size": 0, "query": query, "track_total_hits": False, "aggs": aggs}).get("aggregations")
+    if found is None:
+        return _rows([], [], [])
+    buckets = found["single"]["steps"]["buckets"]
+    second = [bucket["key"] // 1000 for bucket in buckets]
+    length = [1] * len(buckets)
+    sums = [[bucket[name]["value"] for name in SUMS] for bucket in buckets]
+    # Keys of dates are in ms.
+    begun = found["longer"]["begins"]
+    if _is_whole(begun) and all(_is_whole(bucket["lengths"]) for bucket in begun["buckets"]):
+        rows = [(bucket["key"], inner["key"], inner) for bucket in begun["buckets"] for inner in bucket["lengths"]["buckets"]]
+    else:
+        sources = [{"time": {"terms": {"field": "time"}}}, {"seconds": {"terms": {"field": "seconds"}}}]
+        rows = [(bucket["key"]["time"], bucket["key"]["seconds"], bucket) for bucket in reader.composite(pattern, all_of(query, longer), sources, _SUMS_AGG)]
+    for begin_ms, seconds, bucket in rows:
+        if begin_ms // 1000 + seconds > from_s:
+            second.append(begin_ms // 1000)
+            length.append(seconds)
+            sums.append([bucket[name]["value"] for name in SUMS])
+    return _rows(second, length, sums)
 
-    def _written(
-        self, reader: Reader, pattern: str, wanted: list[dict], since_s: int, from_s: int, to_s: int, step_s: int, of_nodes: bool
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        query = all_of(*wanted, {"term": {"of_node": of_nodes}}, _time(lt=to_s), reader.committed())
-        steps = {"date_histogram": {"field": "time", "fixed_interval": f"{step_s}s", "min_doc_count": 1}, "aggs": _SUMS_AGG}
-        single = {"bool": {"filter": [{"term": {"seconds": 1}}, _time(gte=from_s)]}}
-        longer = all_of({"range": {"seconds": {"gt": 1}}}, _time(gte=since_s - names.MARGIN_NS // SECOND_NS))
-        aggs = {"single": {"filter": single, "aggs": {"steps": steps}}, "longer": {"filter": longer}}
-        found = reader.search(pattern, {"size": 0, "query": query, "track_total_hits": False, "aggs": aggs}).get("aggregations")
-        if found is None:
-            return _rows([], [], [])
-        buckets = found["single"]["steps"]["buckets"]
-        second = [bucket["key"] // 1000 for bucket in buckets]
-        seconds = [1] * len(buckets)
-        sums = [[bucket[name]["value"] for name in SUMS] for bucket in buckets]
-        if found["longer"]["doc_count"]:
-            # Keys of dates are in ms.
-            sources = [{"time": {"terms": {"field": "time"}}}, {"seconds": {"terms": {"field": "seconds"}}}]
-            for bucket in reader.composite(pattern, all_of(query, longer), sources, _SUMS_AGG):
-                begin, length = bucket["key"]["time"] // 1000, bucket["key"]["seconds"]
-                if begin + length > from_s:
-                    second.append(begin)
-                    seconds.append(length)
-                    sums.append([bucket[name]["value"] for name in SUMS])
-        return _rows(second, seconds, sums)
 
-    def _of_others(self, reader: Reader, pattern: str, wanted: list[dict], from_s: int, to_s: int, of_nodes: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of runs that somebody wrote who knows no sums."""
-        process = {"term": {"process": "node"}}
-        query = all_of(
-            *wanted,
-            {"bool": {"must_not": [{"exists": {"field": "commit"}}]}},
-            process if of_nodes else {"bool": {"must_not": [process]}},
-            {"range": {"start": {"lt": to_s * SECOND_NS}}},
-            {"range": {"end": {"gte": from_s * SECOND_NS}}},
-        )
-        count = reader.count(pattern, query)
-        if count > self._runs_max:
-            raise TooManyRuns(f"{count} runs have no sums by second, and no more than {self._runs_max} are read at once; ask for a shorter span")
-        documents = [hit["_source"] for page in reader.hits(pattern, query, source=list(COLUMNS)) for hit in page]
-        schema = pa.schema([KINDS["run"].arrow.field(name) for name in COLUMNS])
-        runs = pa.table([pa.array([document.get(field.name) for document in documents], field.type) for field in schema], schema=schema)
-        _, found = by_who(run_columns(runs))
-        inside = (found.second < to_s) & (found.second + found.seconds > from_s)
-        return found.second[inside], found.seconds[inside], found.sums[inside]
+def _is_whole(terms: dict[str, Any]) -> bool:
+    """Whether an aggregation told of all terms, and exactly."""
+    return not terms["sum_other_doc_count"] and not terms["doc_count_error_upper_bound"]
 
-    def has_others(self, reader: Reader) -> bool:
-        """Whether there are records that somebody wrote who knows no commits; looked for now and then."""
-        with self._lock:
-            if time.monotonic() - self._looked_s > OTHERS_KEPT_S:
-                query = {"bool": {"must_not": [{"exists": {"field": "commit"}}]}}
-                body = {"size": 0, "query": query, "track_total_hits": 1, "terminate_after": 1}
-                self._others = reader.search(f"{names.patterns('run')},{names.patterns('sample')}", body)["hits"]["total"]["value"] > 0
-                # A group that is away may have some: next time it is looked again.
-                self._looked_s = float("-inf") if isinstance(reader, Partial) else time.monotonic()
-            return self._others
+
+def _of_others(
+    reader: Reader, pattern: str, wanted: list[dict], from_s: int, to_s: int, of_nodes: bool, runs_max: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of runs that somebody wrote who knows no sums."""
+    process = {"term": {"process": "node"}}
+    query = all_of(
+        *wanted,
+        UNBOOKED,
+        process if of_nodes else {"bool": {"must_not": [process]}},
+        {"range": {"start": {"lt": to_s * SECOND_NS}}},
+        {"range": {"end": {"gte": from_s * SECOND_NS}}},
+    )
+    count = reader.count(pattern, query)
+    if count > runs_max:
+        raise TooManyRuns(f"{count} runs have no sums by second, and no more than {runs_max} are read at once; ask for a shorter span")
+    documents = [hit["_source"] for page in reader.hits(pattern, query, source=list(COLUMNS)) for hit in page]
+    schema = pa.schema([KINDS["run"].arrow.field(name) for name in COLUMNS])
+    runs = pa.table([pa.array([document.get(field.name) for document in documents], field.type) for field in schema], schema=schema)
+    _, found = by_who(run_columns(runs))
+    inside = (found.second < to_s) & (found.second + found.seconds > from_s)
+    return found.second[inside], found.seconds[inside], found.sums[inside]
 
 
 def _time(**bounds: int) -> dict[str, Any]:

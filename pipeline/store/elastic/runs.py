@@ -1,55 +1,58 @@
 """Runs of jobs, and how many there are."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from pipeline.schema import KINDS
 from pipeline.store import TooManyRuns, Window
-from pipeline.store.elastic import names
-from pipeline.store.elastic.reader import PAGE, Reader, all_of
+from pipeline.store.elastic.reader import Reader, all_of
 
 _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 Asked = Sequence[tuple[str, Window | None]]
 _RUN = KINDS["run"]
+KIND = _RUN.name
 _HEX = frozenset(field.name for field in _RUN.fields if field.type == "hex64")
 # Runs of a node, which no process did.
 _OF_NODE: tuple[dict, ...] = ({"term": {"process": "node"}}, {"bool": {"must_not": [{"exists": {"field": "job"}}]}})
 # To leave fields out costs Elasticsearch more than it saves where most are wanted.
 _FILTERED_MAX = 12
+# So many documents are got at once.
+FIRST = 1000
 # Filters of one question.
 FILTERS_MAX = 500
 
 
-def pattern_of(window: Window | None) -> str:
+def pattern_of(reader: Reader, window: Window | None) -> str:
     """The indices where the runs of a job are."""
-    return names.patterns("run") if window is None else names.patterns("run", window.from_ns, window.to_ns)
+    return reader.patterns(KIND) if window is None else reader.patterns(KIND, window.from_ns, window.to_ns)
 
 
-def nodes(reader: Reader, job: str, uid: int, pattern: str = "bellrock-run-*") -> list[str]:
+def nodes(reader: Reader, job: str, uid: int, pattern: str | None = None) -> list[str]:
     """See `pipeline.store.Store.nodes`."""
-    query = all_of({"term": {"job": job}}, {"term": {"uid": uid}}, reader.committed())
-    return sorted(bucket["key"]["node"] for bucket in reader.composite(pattern, query, [{"node": {"terms": {"field": "node"}}}]))
+    query = all_of({"term": {"job": job}}, {"term": {"uid": uid}}, reader.committed(KIND))
+    found = reader.composite(reader.patterns(KIND) if pattern is None else pattern, query, [{"node": {"terms": {"field": "node"}}}])
+    return sorted(bucket["key"]["node"] for bucket in found)
 
 
-def table(reader: Reader, job: str, columns: Sequence[str], window: Window | None, span: tuple[int, int] | None, limit: int) -> pa.Table:
-    """The runs that claim a job, and those of its window. Raises TooManyRuns for more than `limit`."""
-    pattern = pattern_of(window)
+def table(
+    reader: Reader, job: str, columns: Sequence[str], window: Window | None, span: tuple[int, int] | None, known: Sequence[str] | None, limit: int
+) -> pa.Table:
+    """The runs that claim a job, and those of its window. known: the nodes from which records claim it, None where they are to be looked for. Raises
+    TooManyRuns for more than `limit`."""
+    pattern = pattern_of(reader, window)
     wanted: list[dict] = [{"term": {"job": job}}]
     if window is not None:
-        of_window = sorted({*window.nodes, *nodes(reader, job, window.uid, pattern)})
+        of_window = sorted({*window.nodes, *(nodes(reader, job, window.uid, pattern) if known is None else known)})
         wanted.append(_within(of_window, window))
-    filters = [reader.committed()]
+    filters = [reader.committed(KIND)]
     if span is not None:
         filters += [{"range": {"start": {"lte": span[1]}}}, {"range": {"end": {"gte": span[0]}}}]
     query = {"bool": {"filter": filters, "should": wanted, "minimum_should_match": 1}}
-    count = reader.count(pattern, query)
-    if count > limit:
-        raise TooManyRuns(f"job {job[:200]!r} has {count} runs, and no more than {limit} are read at once")
     chunks: dict[str, list[pa.Array]] = {name: [] for name in columns}
     source = True if len(columns) > _FILTERED_MAX else list(columns) or ["seq"]
-    for page in reader.hits(pattern, query, source, many=count >= PAGE):
+    for page in _pages(reader, pattern, query, source, job, limit):
         documents = [hit["_source"] for hit in page]
         try:
             arrays = _columns(documents, columns)
@@ -61,6 +64,18 @@ def table(reader: Reader, job: str, columns: Sequence[str], window: Window | Non
             chunks[name].append(array)
     fields = [_RUN.arrow.field(name) for name in columns]
     return pa.table([pa.chunked_array(chunks[field.name], field.type) for field in fields], schema=pa.schema(fields))
+
+
+def _pages(reader: Reader, pattern: str, query: dict, source: Any, job: str, limit: int) -> Iterator[list[dict]]:
+    """Documents; of few, which most jobs have, in one question."""
+    body = {"query": query, "_source": source, "size": FIRST, "track_total_hits": limit + 1, "sort": [{"_doc": "asc"}]}
+    found = reader.search(pattern, body)["hits"]
+    if found["total"]["value"] > limit:
+        raise TooManyRuns(f"job {job[:200]!r} has {reader.count(pattern, query)} runs, and no more than {limit} are read at once")
+    if found["total"]["value"] == len(found["hits"]):
+        yield found["hits"]
+    else:
+        yield from reader.hits(pattern, query, source, many=True)
 
 
 def _columns(documents: list[dict], columns: Sequence[str]) -> list[pa.Array]:
@@ -87,9 +102,9 @@ def versions(reader: Reader, asked: Asked) -> list[int]:
     """See `pipeline.store.Store.versions`: numbers of runs. Two questions for each set of indices that the jobs are sought in."""
     by_pattern: dict[str, list[int]] = {}
     for place, (_, window) in enumerate(asked):
-        by_pattern.setdefault(pattern_of(window), []).append(place)
+        by_pattern.setdefault(pattern_of(reader, window), []).append(place)
     found = [0] * len(asked)
-    committed = reader.committed() if asked else {}
+    committed = reader.committed(KIND) if asked else {}
     for pattern, places in by_pattern.items():
         claims, own = _claims(reader, pattern, committed, [asked[place] for place in places])
         for place in places:

@@ -6,10 +6,10 @@ import orjson
 
 from pipeline.schema import KINDS
 from pipeline.store import BEGIN, Place, StoreError
-from pipeline.store.elastic.names import patterns
 from pipeline.store.elastic.reader import BY_BOOT, Reader, all_of
 from pipeline.store.mark import Key
 
+_KIND = "sample"
 _SEARCHED = frozenset(KINDS["sample"].searched)
 
 
@@ -34,7 +34,7 @@ def totals(reader: Reader, component: str, nodes: Sequence[str], after: Place) -
         return [], after
     heads, new = _since(reader, after)
     found: dict[tuple[str, str], tuple[float, float, tuple]] = {}
-    for sample in _samples(reader, patterns("sample"), [new, {"term": {"component": component}}, {"terms": {"node": list(nodes)}}]):
+    for sample in _samples(reader, reader.patterns(_KIND), [new, {"term": {"component": component}}, {"terms": {"node": list(nodes)}}]):
         when = (sample.get("commit", 0), sample["seq"])
         for name, value in sample["values"].items():
             total, latest, latest_when = found.get((sample["node"], name), (0.0, 0.0, (-1,)))
@@ -53,17 +53,17 @@ def sums(reader: Reader, component: str, wanted: Sequence[str], nodes: Sequence[
         {"terms": {"node": list(nodes)}},
         {"range": {"end": {"gte": from_ns}}},
         {"range": {"start": {"lte": to_ns}}},
-        reader.committed(),
+        reader.committed(_KIND),
     ]
     found: dict[tuple[str, int], dict[str, float]] = {}
     if _SEARCHED.issuperset(wanted):
         stats = {name: {"stats": {"field": f"values.{name}"}} for name in wanted}
-        for bucket in reader.composite(patterns("sample", from_ns, to_ns), all_of(*filters), BY_BOOT, stats):
+        for bucket in reader.composite(reader.patterns(_KIND, from_ns, to_ns), all_of(*filters), BY_BOOT, stats):
             told = {name: bucket[name]["sum"] for name in wanted if bucket[name]["count"]}
             if told:
                 found[bucket["key"]["node"], int(bucket["key"]["boot"], 16)] = told
         return found
-    for sample in _samples(reader, patterns("sample", from_ns, to_ns), filters):
+    for sample in _samples(reader, reader.patterns(_KIND, from_ns, to_ns), filters):
         for name in wanted:
             value = sample["values"].get(name)
             if value is not None:
@@ -82,7 +82,7 @@ def sums_by_time(
     if _SEARCHED.issuperset(wanted):
         # Hardly any agent loses anything: what is all 0 need not be read.
         filters.append({"bool": {"should": [{"range": {f"values.{name}": span}} for name in wanted for span in ({"gt": 0}, {"lt": 0})], "minimum_should_match": 1}})
-    for sample in _samples(reader, patterns("sample"), filters):
+    for sample in _samples(reader, reader.patterns(_KIND), filters):
         for name in wanted:
             value = sample["values"].get(name)
             if value:
@@ -94,8 +94,8 @@ def sums_by_time(
 def _since(reader: Reader, after: Place) -> tuple[dict[str, int], dict]:
     """The heads to go on from, and the filter of what came since. What others wrote without commits is never new: `sums` alone counts it."""
     before = to_heads(after)
-    heads = reader.heads()
-    return before | {group: head for group, head in heads.items() if head}, reader.committed(before, heads)
+    heads = reader.heads(_KIND)
+    return before | {group: head for group, head in heads.items() if head}, reader.committed(_KIND, before, heads)
 
 
 def _samples(reader: Reader, pattern: str, filters: list[dict]) -> Iterator[dict]:

@@ -19,9 +19,9 @@ from pipeline.rollup import COLUMNS, run_columns
 from pipeline.schema import KINDS
 from pipeline.store import BEGIN, CONFLICT, Appended, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded
 from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batch, check_clock
-from pipeline.store.elastic import audit, budget, documents, names, retention, rollups, runs, samples
+from pipeline.store.elastic import audit, booked, budget, documents, names, retention, rollups, runs, samples
 from pipeline.store.elastic.away import GroupAway, Groups
-from pipeline.store.elastic.books import Books, TakenOver, read_marks, read_totals
+from pipeline.store.elastic.books import Books, TakenOver
 from pipeline.store.elastic.bulk import Body, Bulk, action, bodies_of, removals
 from pipeline.store.elastic.client import Client, Settings, dumps
 from pipeline.store.elastic.health import group_states
@@ -50,7 +50,7 @@ class ElasticsearchStore:
 
     Nothing is asked of Elasticsearch before it is needed: it may come up later. Raises StoreError for settings that cannot be."""
 
-    few_runs = 4_000  # it gives out 40,000 documents a second and more
+    few_runs = 100  # of each it unpacks a block of its neighbours, too
 
     def __init__(self, settings: Settings, group: str | None = None) -> None:
         if settings.period not in names.PERIODS:
@@ -61,8 +61,8 @@ class ElasticsearchStore:
         self._bulk = Bulk(self.client, settings.bulk_threads)
         self._committed: tuple[str, int] | None = None  # by this object
         self._reader = Reader(self.client, lambda: self._committed)
-        self._rollups = rollups.Rollups(RUNS_MAX)
-        self._groups = Groups(self._reader)
+        self._marks = booked.Marks()
+        self._groups = Groups(self._reader, self._marks)
         self._books = None if group is None else Books(self.client, self._bulk, self._reader, names.check_group(group), settings.period)
         self._append_lock = threading.Lock()  # owner of _books, _is_open, _taken
         self._is_open = self._begins_anew = False
@@ -195,14 +195,23 @@ class ElasticsearchStore:
 
     # -- reading
 
-    def runs(self, job: str, columns: Sequence[str] | None = None, window: Window | None = None, span: tuple[int, int] | None = None) -> pa.Table:
+    def runs(
+        self,
+        job: str,
+        columns: Sequence[str] | None = None,
+        window: Window | None = None,
+        span: tuple[int, int] | None = None,
+        *,
+        known: Sequence[str] | None = None,
+        most: int | None = None,
+    ) -> pa.Table:
         """See `Store.runs`. Of a job's records those are sought that began up to a week before its window or after it."""
-        known = KINDS["run"].arrow.names
-        unknown = [c for c in columns or () if c not in known]
+        fields = KINDS["run"].arrow.names
+        unknown = [c for c in columns or () if c not in fields]
         if unknown:
-            raise KeyError(f"runs have no column {unknown[0]!r}; they have {', '.join(known)}")
-        wanted = known if columns is None else columns
-        return self._ask(lambda reader: runs.table(reader, job, wanted, window, span, RUNS_MAX), _nodes_of(window))
+            raise KeyError(f"runs have no column {unknown[0]!r}; they have {', '.join(fields)}")
+        wanted = fields if columns is None else columns
+        return self._ask(lambda reader: runs.table(reader, job, wanted, window, span, known, RUNS_MAX if most is None else most), _nodes_of(window), known)
 
     def nodes(self, job: str, uid: int) -> list[str]:
         """See `Store.nodes`."""
@@ -219,10 +228,13 @@ class ElasticsearchStore:
         *,
         of_nodes: bool = False,
         since_s: int | None = None,
+        known: Sequence[str] | None = None,
     ) -> pa.Table:
         """See `Store.seconds`: of the sums that were written along with the runs, and of runs that others wrote without (looked for every 30 s)."""
         since_s = from_s if since_s is None else since_s
-        return self._ask(lambda reader: self._rollups.seconds(reader, job, uid, nodes, from_s, to_s, step_s, of_nodes, since_s), nodes or ())
+        return self._ask(
+            lambda reader: rollups.seconds(reader, job, uid, nodes, from_s, to_s, step_s, of_nodes, since_s, RUNS_MAX), nodes or (), known if nodes is None else nodes
+        )
 
     def version(self, job: str, window: Window | None = None) -> int:
         """See `Store.version`."""
@@ -252,19 +264,20 @@ class ElasticsearchStore:
         """See `Store.partial`."""
         return self._groups.partial
 
-    def _ask(self, question: Callable[[Reader], T], nodes: Collection[str] | None) -> T:
-        """The answer of all groups, or of those that are there where no other can have records of `nodes` (None: where any can). Raises StoreError."""
+    def _ask(self, question: Callable[[Reader], T], nodes: Collection[str] | None, within: Collection[str] | None = None) -> T:
+        """The answer of all groups, or of those that are there where no other can have records of `nodes` (None: where any can). within: nodes that all
+        which is asked for comes from, so that only their groups need be asked. Raises StoreError."""
         self._check_open()
         away = self._groups.away()
         try:
-            return question(self._groups.reader(away, nodes))
+            return question(self._groups.reader(away, nodes, within))
         except GroupAway:
             raise
         except StoreError:
             now = self._groups.look()
             if now == away:
                 raise
-            return question(self._groups.reader(now, nodes))
+            return question(self._groups.reader(now, nodes, within))
 
     def sample_totals(self, component: str, nodes: Sequence[str], after: Place = BEGIN) -> tuple[list[tuple[str, str, float, float]], Place]:
         """See `Store.sample_totals`. A place is, by group, the number of the last commit that was read."""
@@ -272,7 +285,7 @@ class ElasticsearchStore:
 
     def sample_sums(self, component: str, names: Sequence[str], nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[tuple[str, int], dict[str, float]]:
         """See `Store.sample_sums`."""
-        return self._ask(lambda reader: samples.sums(reader, component, names, nodes, from_ns, to_ns), nodes)
+        return self._ask(lambda reader: samples.sums(reader, component, names, nodes, from_ns, to_ns), nodes, nodes)
 
     def sample_sums_by_time(
         self, component: str, names: Sequence[str], after: Place, grain_ns: int, limit: int
@@ -282,22 +295,22 @@ class ElasticsearchStore:
 
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
         """See `Store.missing`."""
-        return self._ask(lambda reader: audit.missing(reader, nodes, from_ns, to_ns), nodes)
+        return self._ask(lambda reader: audit.missing(reader, self._marks, nodes, from_ns, to_ns), nodes, nodes)
 
     def changes(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> str | None:
         """See `Store.changes`: how far all groups have committed, and how much was dropped. None where others write, who commit nothing, and while a group is away."""
-        if self.away() or self._ask(self._rollups.has_others, ()):
+        if self.away() or self._ask(lambda reader: reader.has_others(), ()):
             return None
         gone = self.dropped()
-        return f"{self._token}/{samples.to_place(self._reader.heads())}/{len(gone)}/{gone[0].id if gone else ''}"
+        return f"{self._token}/{samples.to_place(self._reader.heads(None))}/{len(gone)}/{gone[0].id if gone else ''}"
 
     def boots(self, node: str | None = None, since_ns: int = 0) -> list[tuple[Key, Mark]]:
         """See `Store.boots`."""
-        return self._ask(lambda reader: audit.boots(reader, node, since_ns), None)[: audit.BOOTS_MAX]
+        return self._ask(lambda reader: audit.boots(reader, self._marks, node, since_ns), None)[: audit.BOOTS_MAX]
 
     def boot_count(self, node: str | None = None, since_ns: int = 0) -> int:
         """See `Store.boot_count`."""
-        return len(self._ask(lambda reader: audit.boots(reader, node, since_ns), None))
+        return len(self._ask(lambda reader: audit.boots(reader, self._marks, node, since_ns), None))
 
     def letters(self, node: str | None = None, since_ns: int = 0, raw: bool = False) -> list[Letters]:
         """See `Store.letters`."""
@@ -306,7 +319,7 @@ class ElasticsearchStore:
     def proof(self, node: str | None = None, since_ns: int = 0) -> Iterator[Progress | Proof]:
         """See `Store.proof`."""
         self._check_open()
-        for step in audit.proof(self._reader, node, since_ns):
+        for step in audit.proof(self._reader, self._marks, node, since_ns):
             yield step
             self._check_open()
 
@@ -366,12 +379,11 @@ class ElasticsearchStore:
         `pipeline.store.elastic.health.group_states` tells of each."""
 
         def ask(reader: Reader) -> tuple:
-            reader.heads()  # so that what was committed last is found
-            booked = read_marks(reader, None)
-            marks = audit.boots(reader, None, 0, booked)
-            letters = reader.count("bellrock-letter-*", reader.committed())
-            last = read_totals(reader)
-            return last, marks, retention.dropped(reader, retention.PARTS_MAX), letters, group_states(reader, last, booked)
+            known = self._marks.read(reader, None)
+            marks = audit.boots(reader, self._marks, None, 0, known)
+            letters = reader.count("bellrock-letter-*", reader.committed("letter"))
+            last = booked.totals(reader)
+            return last, marks, retention.dropped(reader, retention.PARTS_MAX), letters, group_states(reader, last, known)
 
         self._check_open()
         try:

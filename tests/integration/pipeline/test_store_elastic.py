@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from pipeline.schema import day_of
-from pipeline.store import Appended, StoreError
+from pipeline.store import Appended, StoreError, Window
 from pipeline.store.elastic import names
 from pipeline.store.elastic.client import Settings
 from pipeline.store.elastic.store import ElasticsearchStore
@@ -228,3 +228,37 @@ def test_a_group_is_not_called_as_a_layer_is(group):
     """Its pattern, `bellrock-*-compute-*`, would be of all groups' indices."""
     with pytest.raises(StoreError, match="stands for a layer"):
         ElasticsearchStore(Settings(["http://127.0.0.1:9"]), group)
+
+
+def test_a_question_about_known_nodes_goes_to_their_group_alone(store):
+    store.append([run_event(1), run_event(1, node="cn2", boot="b2"), sample_event(2)])
+    asked, send = [], store.client._send
+
+    def sent(method, path, body, headers):
+        asked.append(path.split("?")[0])
+        return send(method, path, body, headers)
+
+    store.client.send = sent
+    whole, from_s = ask(store), T0 // 10**9
+    assert len(whole) == 2 and store.seconds("local-1", 1000, None, from_s, from_s + 9).num_rows
+    for nodes, group in ((["cn1", "cn2"], "-g1"), (["cn1", "cn9"], "")):
+        asked.clear()
+        runs = store.runs("local-1", window=Window((), 1000, T0, T0 + 10**9), known=nodes)
+        assert sorted(row["node"] for row in runs.to_pylist()) == [row["node"] for row in whole]
+        assert store.seconds("local-1", 1000, None, from_s, from_s + 9, known=nodes).num_rows
+        records = [part for path in asked if path.endswith("/_search") for part in path[1:].split("/")[0].split(",") if "-run-" in part or "-rollup-" in part]
+        assert len(records) >= 6 and all(f"-*{group}-" in part for part in records), records
+    assert store.missing(["cn1"], 0, 2**62) == {} and asked[-1] == "/bellrock-books-g1/_search"
+
+
+def test_what_is_missing_is_told_of_commits_and_table_alike(store, monkeypatch):
+    """As the table of marks is brought up between two answers, and a gap is filled that it tells of."""
+    for seqs, missing in (((1, 2), {}), ((5,), {"cn1": 2}), ((6,), {"cn1": 2}), ((3,), {"cn1": 1}), ((7,), {"cn1": 1}), ((4,), {})):
+        store.append([run_event(seq) for seq in seqs])
+        for up_to_date in (False, True):
+            if up_to_date:
+                store._books._write_table(range(store._books._applied + 1, store._books._number))
+            assert store.missing(["cn1"], 0, 2**62) == missing, (seqs, up_to_date)
+            other = ElasticsearchStore(store._settings)
+            assert other.missing(["cn1"], 0, 2**62) == missing, (seqs, up_to_date)
+            other.close()

@@ -10,7 +10,7 @@ from jobdb.repository import JobDB
 from pipeline.retention import Keeper
 from pipeline.rollup import class_of, roll_up
 from pipeline.rollup import table as summed
-from pipeline.store import Progress, Proof
+from pipeline.store import Progress, Proof, TooManyRuns
 from tests.unit.jobdb.tables import SCHEMA, T0, row, table
 from webapp.api import create_app
 
@@ -33,13 +33,15 @@ class FakeStore:
     def add(self, job, *rows):
         self.rows.setdefault(job, []).extend(rows)
 
-    def runs(self, job, columns=None, window=None, span=None):
+    def runs(self, job, columns=None, window=None, span=None, *, known=None, most=None):
         with self.lock:
             self.asked += 1
+        if most is not None and len(self._found(job, window)) > most:
+            raise TooManyRuns("too many")
         found = table([r for r in self._found(job, window) if span is None or (r["start"] <= span[1] and r["end"] >= span[0])])
         return found.select(list(columns or SCHEMA.names))
 
-    def seconds(self, job, uid, nodes, from_s, to_s, step_s=1, *, of_nodes=False, since_s=None):
+    def seconds(self, job, uid, nodes, from_s, to_s, step_s=1, *, of_nodes=False, since_s=None, known=None):
         with self.lock:
             self.seconds_asked += 1
         rows = [

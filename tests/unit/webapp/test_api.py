@@ -100,9 +100,9 @@ def test_figures_grow_while_the_job_runs_and_are_exact_once_settled(site, monkey
 
     real_runs = site.store.runs
 
-    def slow_runs(*args):
+    def slow_runs(*args, **more):
         now_s[0] += 1.0
-        return real_runs(*args)
+        return real_runs(*args, **more)
 
     site.store.runs = slow_runs
     assert shown() == 5
@@ -139,10 +139,10 @@ class Held:
         self.site, self.inside, self.go_on, self.threads, self.answers = site, threading.Semaphore(0), threading.Event(), [], []
         self._runs, site.store.runs = site.store.runs, self._slow
 
-    def _slow(self, *args):
+    def _slow(self, *args, **more):
         self.inside.release()
         assert self.go_on.wait(30)
-        return self._runs(*args)
+        return self._runs(*args, **more)
 
     def ask(self, path, computes=False):
         thread = threading.Thread(target=lambda: self.answers.append(self.site.app.test_client().get(path).status_code))
@@ -219,10 +219,10 @@ def test_an_ended_job_is_waited_for_but_not_for_ever(site, recent, monkeypatch):
 
 
 def test_a_job_of_too_many_runs_says_so_and_spoils_no_list(site):
-    def too_many(job, columns, window):
+    def too_many(job, columns, window, **more):
         if job == "7":
             raise TooManyRuns("job '7' has 9 runs")
-        return real(job, columns)
+        return real(job, columns, **more)
 
     site.finished_job("7")
     site.finished_job("8")
@@ -631,7 +631,7 @@ def test_bug_in_a_route_keeps_the_shape_and_hides_the_text(site):
 
 
 def test_store_that_cannot_answer_is_503(site):
-    def broken(*args):
+    def broken(*args, **more):
         raise StoreError("disk is gone")
 
     site.jobdb.apply_event(event())

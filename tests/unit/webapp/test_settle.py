@@ -68,11 +68,11 @@ def test_a_job_that_is_too_large_keeps_no_other(parts, monkeypatch):
         run_job(db, store, job)
     runs, tried = store.runs, []
 
-    def refuse(job, *rest):
+    def refuse(job, *rest, **more):
         tried.append(job)
         if job == "large":
             raise TooManyRuns("too many")
-        return runs(job, *rest)
+        return runs(job, *rest, **more)
 
     monkeypatch.setattr(store, "runs", refuse)
     settler.look()
@@ -88,11 +88,11 @@ def test_a_store_that_fails_is_told_and_asked_again(parts, monkeypatch):
     run_job(db, store, "1")
     failed, healed, runs = threading.Event(), threading.Event(), store.runs
 
-    def fail(*asked):
+    def fail(*asked, **more):
         if not healed.is_set():
             failed.set()
             raise StoreError("no store")
-        return runs(*asked)
+        return runs(*asked, **more)
 
     monkeypatch.setattr(store, "runs", fail)
     monkeypatch.setattr("webapp.api.settle.LOOK_EVERY_S", 0.01)
