@@ -31,6 +31,7 @@ A running server does it; without one this command does, with the account of [el
 Examples:
   bellrock retention
   bellrock retention --plan
+  bellrock retention --plan --groups 84 --data-nodes 90 --config server.toml
   bellrock retention --apply
   bellrock retention --json | jq '[.expired[].bytes] | add'
 
@@ -38,16 +39,23 @@ Examples:
 )
 @click.option("--apply", "is_applied", is_flag=True, help="Drop it.")
 @click.option("--plan", "shows_shards", is_flag=True, help="Show how many shards the groups make within the retention, and how many the cluster takes.")
+@click.option("--groups", type=click.IntRange(1), metavar="N", help="With --plan: of so many groups, by [retention] and elasticsearch.period alone, before there is a cluster; exit 1 where it is too many.")
+@click.option("--data-nodes", type=click.IntRange(1), metavar="N", help="With --groups: so many nodes of Elasticsearch; those beyond one a group are second nodes, which keep copies. Default: one a group.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option(
     "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), help="Settings, where no server runs; default server.toml in the state directory."
 )
-def retention(is_applied: bool, shows_shards: bool, as_json: bool, config_file: Path | None) -> None:
+def retention(is_applied: bool, shows_shards: bool, groups: int | None, data_nodes: int | None, as_json: bool, config_file: Path | None) -> None:
     from bellrock import config, paths
 
     if is_applied and shows_shards:
         raise click.UsageError("--plan shows and --apply drops: give one of them")
+    if (groups and not shows_shards) or (data_nodes and not groups):
+        raise click.UsageError("--groups is for --plan, and --data-nodes for --groups")
     state = paths.state_dir()
+    if groups:
+        _reckon(config.load(config_file, state), groups, data_nodes or groups, as_json)
+        return
     with _asked(state, lambda: config.load(config_file, state)) as (plan, apply):
         told = apply() if is_applied else plan()
     if as_json:
@@ -64,6 +72,20 @@ def retention(is_applied: bool, shows_shards: bool, as_json: bool, config_file: 
         console.say(f"kept: {kept}{'; the server drops by itself, once a day' if told['runs'] else ''}")
         console.say(f"would go: {_sum(told['expired'])}; `bellrock retention --apply` drops it" if told["expired"] else "nothing is old enough to go")
         _table(told["expired"])
+
+
+def _reckon(settings: "Config", groups: int, data_nodes: int, as_json: bool) -> None:
+    """Tells the shards of a site that is to be. Raises BellrockError where its cluster would not take them."""
+    from pipeline.store.elastic.shards import PER_NODE, budget, tell
+
+    copied = min(groups, max(0, data_nodes - groups))
+    found = budget(groups, settings.retention.days, settings.elasticsearch.period, PER_NODE, data_nodes, copied)
+    if as_json:
+        output.show_json(dataclasses.asdict(found))
+    elif not found.advice:
+        output.show(tell(found))
+    if found.advice:
+        raise BellrockError(tell(found), "change the settings, then reckon again")
 
 
 @contextmanager
@@ -144,6 +166,6 @@ def _day(instant_ns: int) -> str:
 def _shards(found: dict[str, Any] | None) -> str:
     if found is None:
         return "the store is DuckDB, which has no shards"
-    from pipeline.store.elastic.budget import Budget, tell
+    from pipeline.store.elastic.shards import Budget, tell
 
     return tell(Budget(**found))

@@ -1,9 +1,15 @@
-"""Filters for the file realm of Elasticsearch."""
+"""Filters for Elasticsearch: its file realm, and its shards."""
 
 import base64
 import hashlib
+import runpy
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 
 ROUNDS = 10_000
+# Needs nothing but Python.
+SHARDS = Path(__file__).resolve().parents[2] / "pipeline/store/elastic/shards.py"
 
 
 def elasticsearch_hash(password: str, name: str) -> str:
@@ -13,9 +19,17 @@ def elasticsearch_hash(password: str, name: str) -> str:
     return f"{{PBKDF2}}{ROUNDS}${base64.b64encode(salt).decode()}${base64.b64encode(key).decode()}"
 
 
+def elasticsearch_shards(groups: Sequence[str], days: int, period: str, shards_per_node: int) -> str:
+    """Why a cluster does not take the shards of all groups, "" where it does. groups: that of each node of Elasticsearch."""
+    own = runpy.run_path(str(SHARDS))
+    nodes = Counter(groups)
+    found = own["budget"](len(nodes), int(days), period, int(shards_per_node), len(groups), sum(count > 1 for count in nodes.values()))
+    return own["tell"](found) if found.advice else ""
+
+
 class FilterModule:
     """What Ansible looks for."""
 
     def filters(self) -> dict:
         """The filters by name."""
-        return {"elasticsearch_hash": elasticsearch_hash}
+        return {"elasticsearch_hash": elasticsearch_hash, "elasticsearch_shards": elasticsearch_shards}

@@ -8,6 +8,8 @@ from pipeline.store.elastic.client import Client
 from pipeline.store.elastic.reader import Reader
 from pipeline.store.mark import Key, Mark
 
+# Roles in a node's letters that let it hold indices such as ours: data, and data_content.
+_DATA = frozenset("ds")
 _GROUP = re.compile(r"bellrock-(?:books|[a-z]+-[a-z]+)-([a-z0-9_]{1,32})(?:-[0-9a-z.]+)?")
 
 
@@ -21,7 +23,7 @@ def group_states(reader: Reader, last: dict[str, dict], booked: list[tuple[str, 
     """By name. last: as `pipeline.store.elastic.booked.totals` gives it, booked: as `Marks.read` there does. Of each: the number and time of its last commit, its indices and which of
     them have no node (`unassigned`) or take nothing (`blocked`), its data `nodes`, how many `agents` (nodes of the machine) have written, and its `log_servers`."""
     client = reader.client
-    servers, agents, nodes = logservers.read(reader), dict[str, set[str]](), _nodes(client)
+    servers, agents, nodes = logservers.read(reader), dict[str, set[str]](), nodes_of_groups(client)
     for group, key, _ in booked:
         agents.setdefault(group, set()).add(key[0])
     states: dict[str, dict[str, Any]] = {}
@@ -51,12 +53,12 @@ def group_states(reader: Reader, last: dict[str, dict], booked: list[tuple[str, 
     return [states[group] for group in sorted(states)]
 
 
-def _nodes(client: Client) -> dict[str, list[dict[str, Any]]]:
-    """By group, the data nodes that are there: name, version, and bytes of their disk."""
+def nodes_of_groups(client: Client) -> dict[str, list[dict[str, Any]]]:
+    """By group, the data nodes that are there: name, version, and bytes of their disk. Raises StoreError."""
     groups = {row["node"]: row["value"] for row in client.ask("GET", "/_cat/nodeattrs?format=json&h=node,attr,value") if row["attr"] == "group"}
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in client.ask("GET", "/_cat/nodes?format=json&bytes=b&h=name,version,disk.total,disk.avail"):
-        if row["name"] in groups:
+    for row in client.ask("GET", "/_cat/nodes?format=json&bytes=b&h=name,version,node.role,disk.total,disk.avail"):
+        if row["name"] in groups and _DATA.intersection(row["node.role"]):
             disk = {"disk_bytes": _number(row["disk.total"]), "disk_free_bytes": _number(row["disk.avail"])}
             found.setdefault(groups[row["name"]], []).append({"name": row["name"], "version": row["version"], **disk})
     return found

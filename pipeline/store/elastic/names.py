@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from pipeline.store import StoreError
+from pipeline.store.elastic import shards
 
-PERIODS = ("day", "week", "month")
+PERIODS = tuple(shards.DAYS)
 GROUP = re.compile(r"[a-z0-9_]{1,32}")
 # No group may be called as the part of an index's name before the group's is, or may be one day: `bellrock-*-compute-*` are all groups' indices of that layer.
 LAYER_NAMES = frozenset(

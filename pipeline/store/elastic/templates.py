@@ -75,7 +75,9 @@ def definition(kind: str, layer: str, group: str) -> dict[str, Any]:
     """Settings, mappings and aliases of an index."""
     settings = {
         "number_of_shards": 1,
-        "number_of_replicas": 0,
+        # A copy where the group has a second node, none where it has one: nodes that `require` keeps out do not count. It comes and goes with that node,
+        # so that one alone goes on taking records.
+        "auto_expand_replicas": "0-1",
         "refresh_interval": f"{REFRESH_S}s",
         "codec": "best_compression",
         "routing.allocation.require.group": group,

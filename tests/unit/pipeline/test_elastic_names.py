@@ -1,11 +1,10 @@
-"""Names of indices and ids, and how many shards they make."""
+"""Names of indices and ids."""
 
 import datetime
 
 import pytest
 
 from pipeline.store import StoreError
-from pipeline.store.elastic.budget import budget
 from pipeline.store.elastic.names import BEFORE, Dated, check_group, patterns, period_of, record_id
 
 DAY = 24 * 3600 * 10**9
@@ -53,13 +52,3 @@ def test_ids_differ_where_records_do_and_are_short_enough():
 def test_a_group_is_part_of_a_name(group):
     with pytest.raises(StoreError, match="a group's name is 1 to 32"):
         check_group(group)
-
-
-def test_a_site_of_84_groups_fits_by_months_and_not_by_days():
-    monthly, daily = (budget(84, 180, period, 1000, 15) for period in ("month", "day"))
-    assert monthly.shards == 4032 and monthly.advice == "" and monthly.allowed == 15000
-    assert daily.shards > 15000 and daily.advice == 'set elasticsearch.period = "week": that makes 12432'
-    assert "max_shards_per_node to at least 1344" in budget(84, 180, "day", 1000, 3).advice
-    assert budget(84, 180, "month", 1000, 15, replicas=1).shards == 8064
-    with pytest.raises(ValueError, match="period 'year'"):
-        budget(1, 1, "year", 1000, 1)
