@@ -1,4 +1,5 @@
-"""ansible/: its syntax and style, and that all roles set up a machine (a Debian in a folder), the second time without a change."""
+"""ansible/: its syntax and style, and that all roles set up a machine (a Debian in a folder) and one beside it as the second node of its group, the second time without
+a change."""
 
 import hashlib
 import json
@@ -6,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,8 +57,8 @@ def test_the_style() -> None:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory) -> Iterator[Path]:
-    """A Debian in a folder."""
+def machines(tmp_path_factory) -> Iterator[dict[str, Path]]:
+    """Debians in folders, by their names in the inventory."""
     if os.geteuid() != 0:
         pytest.skip("a machine is set up in a folder by root only")
     if shutil.which("debootstrap") is None:
@@ -64,17 +66,19 @@ def machine(tmp_path_factory) -> Iterator[Path]:
     tarball = Path(os.environ.get("BELLROCK_CACHE") or "/var/cache/bellrock") / "debian-bookworm.tar.gz"
     made = run(ROOT / "scripts/debian_root.sh", tarball)
     assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
-    folder = tmp_path_factory.mktemp("machine") / "root"
-    folder.mkdir()
-    subprocess.run(["tar", "-C", folder, "-xzf", tarball], check=True)
-    shutil.copy("/etc/resolv.conf", folder / "etc/resolv.conf")
-    yield folder
-    shutil.rmtree(folder)
+    folders = {name: tmp_path_factory.mktemp("machine") / "root" for name in ("site", "second")}
+    for folder in folders.values():
+        folder.mkdir()
+        subprocess.run(["tar", "-C", folder, "-xzf", tarball], check=True)
+        shutil.copy("/etc/resolv.conf", folder / "etc/resolv.conf")
+    yield folders
+    for folder in folders.values():
+        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")
-def inventory(machine: Path, tmp_path_factory) -> Path:
-    """One machine in every group."""
+def inventory(machines: dict[str, Path], tmp_path_factory) -> Path:
+    """One machine in every group but that of second nodes, in which is the other."""
     folder = tmp_path_factory.mktemp("inventory")
     try:
         home = unpacked(ELASTICSEARCH)
@@ -85,7 +89,6 @@ def inventory(machine: Path, tmp_path_factory) -> Path:
     settings = {f"common_{name}": f"secret-of-the-test-{number}" for number, name in enumerate(SECRETS)} | {
         "common_elasticsearch_ingest_passwords": {"g1": "secret-of-the-test-of-g1"},
         "ansible_connection": "community.general.chroot",
-        "ansible_host": str(machine),
         "ansible_python_interpreter": "/usr/bin/python3",
         "common_running": False,
         "common_ca_dir": str(folder / "ca"),
@@ -99,22 +102,24 @@ def inventory(machine: Path, tmp_path_factory) -> Path:
         "server_cache_url": "redis://127.0.0.1:6379/1",
         "server_cache_password": "secret-of-the-test-cache",
     }
-    groups = {name: {"hosts": {"site": {}}} for name in ("compute", "logservers", "jobdb", "server", "monitoring")}
+    hosts = {name: {"ansible_host": str(folder)} for name, folder in machines.items()}
+    groups = {name: {"hosts": {"site": hosts["site"]}} for name in ("compute", "logservers", "jobdb", "server", "monitoring")}
+    groups["copies"] = {"hosts": {"second": hosts["second"]}}
     path = folder / "hosts.json"
     path.write_text(json.dumps({"all": {"vars": settings, "children": groups}}))
     return path
 
 
-def converge(inventory: Path, machine: Path, *options: str) -> subprocess.CompletedProcess:
+def converge(inventory: Path, machines: dict[str, Path], *options: str) -> subprocess.CompletedProcess:
     """With what a machine has mounted, in a mount namespace of its own, so that nothing stays mounted."""
-    mounts = f"mount -t proc proc {machine}/proc && mount --rbind /dev {machine}/dev && mount -t sysfs sys {machine}/sys"
+    mounts = " && ".join(f"mount -t proc proc {root}/proc && mount --rbind /dev {root}/dev && mount -t sysfs sys {root}/sys" for root in machines.values())
     return run(
         "unshare", "--mount", "--propagation", "private", "sh", "-c", f'{mounts} && exec "$@"', "sh", "ansible-playbook", "-i", inventory, "site.yml", *options
     )
 
 
-def test_a_placeholder_for_a_secret_is_refused(inventory: Path, machine: Path) -> None:
-    done = converge(inventory, machine, "--tags", "never", "--extra-vars", "common_redis_password=CHANGE-ME")
+def test_a_placeholder_for_a_secret_is_refused(inventory: Path, machines: dict[str, Path]) -> None:
+    done = converge(inventory, machines, "--tags", "never", "--extra-vars", "common_redis_password=CHANGE-ME")
     assert done.returncode != 0 and "common_redis_password is a placeholder" in done.stdout
 
 
@@ -129,12 +134,13 @@ def changed(told: str) -> list[str]:
     return found
 
 
-def test_all_roles_set_up_a_machine_and_then_change_nothing(inventory: Path, machine: Path) -> None:
-    first = converge(inventory, machine)
+def test_all_roles_set_up_a_machine_and_then_change_nothing(inventory: Path, machines: dict[str, Path]) -> None:
+    first = converge(inventory, machines)
     assert first.returncode == 0, first.stdout[-4000:] + first.stderr[-2000:]
-    second = converge(inventory, machine)
+    second = converge(inventory, machines)
     assert second.returncode == 0, second.stdout[-4000:] + second.stderr[-2000:]
     assert changed(second.stdout) == []
+    machine = machines["site"]
     for unit in UNITS:
         assert (machine / f"etc/systemd/system/multi-user.target.wants/{unit}.service").is_symlink()
         checked = subprocess.run(["systemd-analyze", "verify", f"--root={machine}", f"{unit}.service"], capture_output=True, text=True, check=False)
@@ -145,5 +151,17 @@ def test_all_roles_set_up_a_machine_and_then_change_nothing(inventory: Path, mac
         exposure = re.search(r"Overall exposure level for \S+: ([0-9.]+)", told.stdout)
         assert exposure and float(exposure[1]) <= EXPOSURE_MAX.get(unit, 3.0), told.stdout
     # No secret where others may read it.
-    secrets = [path for path in (machine / "etc").rglob("*") if path.is_file() and not path.is_symlink() and b"secret-of-the-test" in path.read_bytes()]
+    secrets = [path for root in machines.values() for path in (root / "etc").rglob("*") if path.is_file() and not path.is_symlink() and b"secret-of-the-test" in path.read_bytes()]
     assert secrets and all(not path.stat().st_mode & 0o007 for path in secrets), secrets
+    check_second(machines)
+
+
+def check_second(machines: dict[str, Path]) -> None:
+    """The second node of the group is Elasticsearch alone, and the log server asks both."""
+    etc = machines["second"] / "etc"
+    told = (etc / "elasticsearch/elasticsearch.yml").read_text()
+    assert "node.name: second" in told and "node.attr.group: g1" in told and 'discovery.seed_hosts: ["site", "second"]' in told
+    assert [path.name for path in (etc / "systemd/system").glob("bellrock-*")] == ["bellrock-elasticsearch.service"]
+    assert (etc / "systemd/system/multi-user.target.wants/bellrock-elasticsearch.service").is_symlink() and not (etc / "bellrock").exists()
+    urls = {name: tomllib.loads((machines["site"] / f"etc/bellrock/{name}.toml").read_text())["elasticsearch"]["urls"] for name in ("ingest", "server")}
+    assert urls == {"ingest": ["https://localhost:9200", "https://second:9200"], "server": ["https://site:9200", "https://second:9200"]}
