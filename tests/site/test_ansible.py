@@ -150,6 +150,11 @@ def test_all_roles_set_up_a_machine_and_then_change_nothing(inventory: Path, mac
         )
         exposure = re.search(r"Overall exposure level for \S+: ([0-9.]+)", told.stdout)
         assert exposure and float(exposure[1]) <= EXPOSURE_MAX.get(unit, 3.0), told.stdout
+    analyst = f"secret-of-the-test-{SECRETS.index('analyst_password')}\n"
+    # By the first the account is made at the job database, by the second `bellrock sql` asks it.
+    for name in ("setup.toml", "server.toml"):
+        jobdb = tomllib.loads((machine / "etc/bellrock" / name).read_text())["jobdb"]
+        assert (machine / jobdb["analyst_password_file"].removeprefix("/")).read_text() == analyst
     # No secret where others may read it.
     secrets = [path for root in machines.values() for path in (root / "etc").rglob("*") if path.is_file() and not path.is_symlink() and b"secret-of-the-test" in path.read_bytes()]
     assert secrets and all(not path.stat().st_mode & 0o007 for path in secrets), secrets
