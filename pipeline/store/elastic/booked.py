@@ -4,7 +4,8 @@ import threading
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from pipeline.store.elastic.books import COMMITS_MAX, is_older, mark_of
+from pipeline.store.elastic.books import COMMITS_MAX
+from pipeline.store.elastic.mark_rows import is_older, mark_of
 from pipeline.store.elastic.reader import BOOKS, GROUPS_MAX, Reader, all_of
 from pipeline.store.mark import Key, Mark
 

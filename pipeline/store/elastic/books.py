@@ -15,9 +15,10 @@ from pipeline.store import StoreError
 from pipeline.store.elastic import names
 from pipeline.store.elastic.bulk import Bulk, action, removals
 from pipeline.store.elastic.client import Client, dumps, in_path
+from pipeline.store.elastic.mark_rows import mark_document, mark_id, mark_of, row_of
 from pipeline.store.elastic.reader import Reader
 from pipeline.store.elastic.templates import definition, templates
-from pipeline.store.mark import Gap, Key, Mark
+from pipeline.store.mark import Key, Mark
 from pipeline.store.marks import MARKS_KEPT, Marks
 
 # Commits that the table of marks may be behind.
@@ -27,7 +28,6 @@ MADE_KNOWN_S = 600.0
 # A new index has a node within this, or is told to find none.
 PLACED_WITHIN_S = 20
 TOTALS = ("run", "sample", "job", "duplicates", "dead_letters", "letters_dropped", "missing")
-_FIELDS = ("seq", "jobs", "letters", "duplicates", "conflicts", "late", "first_ns", "last_ns", "fingerprint", "clock_offset_ns", "ended")
 
 
 class Books:
@@ -87,7 +87,7 @@ class Books:
 
     def commit(self, number: int, marks: dict[Key, Mark], totals: dict[str, int]) -> None:
         """Makes the documents of `number` count. Raises StoreError where another writer has taken the number, and then for ever."""
-        self._create(number, number, [_row_of(key, mark) for key, mark in marks.items()], totals)
+        self._create(number, number, [row_of(key, mark) for key, mark in marks.items()], totals)
         self._number = self.head = number
         self.totals = totals
         self._pending |= marks
@@ -180,7 +180,7 @@ class Books:
         """Writes marks into the table, then removes the commits `done` that it holds by now, but for the last one."""
         number = self._number
         rows = [
-            action(names.books(self.group), mark_id(key), version=number, version_type="external_gte") + dumps(_document(self.group, key, mark)) + b"\n"
+            action(names.books(self.group), mark_id(key), version=number, version_type="external_gte") + dumps(mark_document(self.group, key, mark)) + b"\n"
             for key, mark in self._pending.items()
         ]
         refused = self._bulk.send(rows)
@@ -205,31 +205,3 @@ class Books:
 
 class TakenOver(StoreError):
     """Another process writes into the group."""
-
-
-def is_older(mark: Mark, known: Mark) -> bool:
-    """Whether a mark of the same boot was moved before the known one: none of these counts ever falls."""
-    return (mark.seq, mark.jobs + mark.letters + mark.duplicates + mark.conflicts + mark.late, -mark.missing) < (
-        known.seq,
-        known.jobs + known.letters + known.duplicates + known.conflicts + known.late,
-        -known.missing,
-    )
-
-
-def mark_id(key: Key) -> str:
-    return f"mark/{names.record_id(*key, 0)}"
-
-
-def _document(group: str, key: Key, mark: Mark) -> dict[str, Any]:
-    columns = {"node": key[0], "boot": f"{key[1]:016x}", "missing": mark.missing, "last_ns": mark.last_ns}
-    return {"type": "mark", "group": group, **columns, "mark": _row_of(key, mark)}
-
-
-def _row_of(key: Key, mark: Mark) -> list:
-    gaps = [[gap.first, gap.last, gap.missing, gap.since_ns, gap.until_ns, gap.is_old] for gap in mark.gaps]
-    return [key[0], f"{key[1]:016x}", gaps, [getattr(mark, name) for name in _FIELDS]]
-
-
-def mark_of(row: list) -> tuple[Key, Mark]:
-    node, boot, gaps, values = row
-    return (node, int(boot, 16)), Mark(gaps=tuple(Gap(*gap) for gap in gaps), **dict(zip(_FIELDS, values, strict=True)))

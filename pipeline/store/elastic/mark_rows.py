@@ -1,0 +1,36 @@
+"""Marks as they stand in the books: rows of a commit, and documents of the table."""
+
+from typing import Any
+
+from pipeline.store.elastic import names
+from pipeline.store.mark import Gap, Key, Mark
+
+_FIELDS = ("seq", "jobs", "letters", "duplicates", "conflicts", "late", "first_ns", "last_ns", "fingerprint", "clock_offset_ns", "ended")
+
+
+def mark_id(key: Key) -> str:
+    return f"mark/{names.record_id(*key, 0)}"
+
+
+def mark_document(group: str, key: Key, mark: Mark) -> dict[str, Any]:
+    columns = {"node": key[0], "boot": f"{key[1]:016x}", "missing": mark.missing, "last_ns": mark.last_ns}
+    return {"type": "mark", "group": group, **columns, "mark": row_of(key, mark)}
+
+
+def row_of(key: Key, mark: Mark) -> list:
+    gaps = [[gap.first, gap.last, gap.missing, gap.since_ns, gap.until_ns, gap.is_old] for gap in mark.gaps]
+    return [key[0], f"{key[1]:016x}", gaps, [getattr(mark, name) for name in _FIELDS]]
+
+
+def mark_of(row: list) -> tuple[Key, Mark]:
+    node, boot, gaps, values = row
+    return (node, int(boot, 16)), Mark(gaps=tuple(Gap(*gap) for gap in gaps), **dict(zip(_FIELDS, values, strict=True)))
+
+
+def is_older(mark: Mark, known: Mark) -> bool:
+    """Whether a mark of the same boot was moved before the known one: none of these counts ever falls."""
+    return (mark.seq, mark.jobs + mark.letters + mark.duplicates + mark.conflicts + mark.late, -mark.missing) < (
+        known.seq,
+        known.jobs + known.letters + known.duplicates + known.conflicts + known.late,
+        -known.missing,
+    )
