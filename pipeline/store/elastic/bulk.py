@@ -87,8 +87,8 @@ class Bulk:
             for (place, line), answer in zip(todo.items(), found["items"], strict=True):
                 ((what, told),) = answer.items()
                 status, error = told["status"], {"error": told.get("error")}
-                # To remove what is gone, or to write what a later commit has written, is done with.
-                if status < 300 or (status == 404 and what == "delete") or (status == 409 and what == "index"):
+                # To remove what is gone or was written again since, or to write what a later commit has written, is done with.
+                if status < 300 or status == 409 or (status == 404 and what == "delete"):
                     continue
                 if status == 400 and is_of_index(told.get("error")):
                     raise StoreError(self._client.explain(status, error, "POST /_bulk"))
@@ -128,4 +128,9 @@ def action(index: str, identity: str, kind: str = "index", **more: object) -> by
 
 
 def removals(hits: Sequence[dict]) -> list[bytes]:
-    return [action(hit["_index"], hit["_id"], "delete") for hit in hits]
+    """Lines that remove what was found; where `_seq_no` is told, only what nobody has written again since."""
+    return [action(hit["_index"], hit["_id"], "delete", **_unless_changed(hit)) for hit in hits]
+
+
+def _unless_changed(hit: dict) -> dict[str, int]:
+    return {"if_seq_no": hit["_seq_no"], "if_primary_term": hit["_primary_term"]} if "_seq_no" in hit else {}
