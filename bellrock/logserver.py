@@ -133,7 +133,8 @@ class LogServer:
         sink = self._open_store() if self._stores else None
         if self._has_queue:
             from pipeline.consume import Consumer
-            from pipeline.queue.redis import RedisInlet, RedisOutlet
+            from pipeline.queue.redis_inlet import RedisInlet
+            from pipeline.queue.redis_outlet import RedisOutlet
             from pipeline.queue.sink import QueueSink
 
             if sink is not None:

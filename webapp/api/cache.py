@@ -11,12 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
-from pipeline.queue.redis import check_url
-from pipeline.secret import SecretError, read_secret
+from pipeline import redis_client
 
 log = logging.getLogger(__name__)
 
@@ -112,15 +107,9 @@ class RedisCache:
     is_own = False
 
     def __init__(self, url: str, password_file: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        check_url(url)
+        redis_client.check_url(url)
         self._url, self._clock = url, clock
-        self._client = redis.Redis.from_url(
-            url,
-            credential_provider=None if password_file is None else _Password(url, password_file),
-            socket_connect_timeout=ANSWER_S,
-            socket_timeout=ANSWER_S,
-            retry=Retry(NoBackoff(), 0),
-        )
+        self._client = redis_client.connect(url, password_file, ANSWER_S, ANSWER_S)
         self._lock = threading.Lock()  # owner of the rest
         self._hits = self._misses = 0
         self._away_until_s = float("-inf")
@@ -148,14 +137,13 @@ class RedisCache:
                 return None
         try:
             found = what()
-        except (redis.RedisError, SecretError, OSError) as error:
+        except redis_client.TROUBLES as error:
+            why = redis_client.explain(error, self._url)
             with self._lock:
-                is_news, self._error = self._error is None, str(error) or type(error).__name__
+                is_news, self._error = self._error is None, why
                 self._away_until_s = self._clock() + AWAY_S
             if is_news:
-                log.warning(
-                    "cache: Redis at %s does not answer: %s; pages are slower until it does; look with `redis-cli -u %s PING`", self._url, error, self._url
-                )
+                log.warning("cache: %s; pages are slower until then", why)
             return None
         with self._lock:
             was_away, self._error = self._error is not None, None
@@ -177,19 +165,6 @@ def answer_of(cache: Cache, key: str, is_answer: Callable[[bytes], bool]) -> byt
     """What was put under the key; None where it is gone, or is none by `is_answer`, which is asked where another may have put it there."""
     kept = cache.get(key)
     return kept if kept is not None and (cache.is_own or is_answer(kept)) else None
-
-
-class _Password(redis.CredentialProvider):
-    """Reads the file at each connection, so that a changed password needs no restart."""
-
-    def __init__(self, url: str, file: Path) -> None:
-        self._user = redis.connection.parse_url(url).get("username")
-        self._file = file
-
-    def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        """The password, after the user's name where the address has one."""
-        password = read_secret(self._file)
-        return (password,) if self._user is None else (self._user, password)
 
 
 def _place(digest: bytes) -> str:

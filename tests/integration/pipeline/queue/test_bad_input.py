@@ -9,7 +9,9 @@ import pytest
 from pipeline.lumberjack import Window
 from pipeline.queue import QueueError
 from pipeline.queue.items import ITEM_BYTES_MAX, event_of, items_of
-from pipeline.queue.redis import RedisInlet, RedisOutlet, RedisSettings
+from pipeline.queue.redis import RedisSettings
+from pipeline.queue.redis_inlet import RedisInlet
+from pipeline.queue.redis_outlet import RedisOutlet
 from pipeline.queue.sink import QueueSink
 from pipeline.sink import ForeignNode
 from pipeline.store import Undecodable

@@ -3,7 +3,9 @@
 import pytest
 
 from pipeline.queue import NotOurs, QueueError
-from pipeline.queue.redis import PUSH_BYTES, RedisInlet, RedisOutlet, RedisSettings, look
+from pipeline.queue.redis import RedisSettings, look
+from pipeline.queue.redis_inlet import PUSH_BYTES, RedisInlet
+from pipeline.queue.redis_outlet import RedisOutlet
 from tests.integration.pipeline.queue.conftest import until
 
 

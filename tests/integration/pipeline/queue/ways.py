@@ -6,7 +6,9 @@ from typing import Protocol
 
 from pipeline.consume import Consumer
 from pipeline.ingest import Ingest
-from pipeline.queue.redis import RedisInlet, RedisOutlet, RedisSettings
+from pipeline.queue.redis import RedisSettings
+from pipeline.queue.redis_inlet import RedisInlet
+from pipeline.queue.redis_outlet import RedisOutlet
 from pipeline.queue.sink import QueueSink
 from pipeline.sink import StoreSink
 from pipeline.store import Appended, StoreError

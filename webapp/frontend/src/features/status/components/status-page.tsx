@@ -49,7 +49,7 @@ export function StatusPage() {
             {status.profiles && <ProfilesTile profiles={status.profiles} />}
             {status.cache && (
               <Tile label="Charts kept" help="How often a chart was found where charts are kept, and how often not" tone={status.cache.error ? "bad" : undefined}
-                note={status.cache.error ? `Redis does not answer: ${status.cache.error}` : `hits; ${formatCount(status.cache.misses)} misses`}>
+                note={status.cache.error ?? `hits; ${formatCount(status.cache.misses)} misses`}>
                 <Figure name="cache-hits" value={status.cache.hits} text={formatCount(status.cache.hits)} />
               </Tile>
             )}

@@ -1,0 +1,92 @@
+"""The receiving half's end of the queue on Redis."""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import redis
+
+from pipeline.queue import QueueError
+from pipeline.queue.redis import Connection, RedisSettings
+from pipeline.queue.redis_check import check
+
+# So often a full queue is looked at again.
+FULL_POLL_S = 0.2
+# How long a put waits for room before it says that there is none.
+FULL_WAIT_S = 5.0
+# One push holds no more bytes, but for its last item: Redis takes 1 MiB at a time in a third of the processor time of 25 MiB, whose buffers it has to
+# get from the kernel and give back each time.
+PUSH_BYTES = 1 << 20
+
+
+class RedisInlet:
+    """See `pipeline.queue.Inlet`. Once as many as `items_max` wait, nothing more is put: `put` raises after `full_wait_s`."""
+
+    def __init__(self, settings: RedisSettings, full_wait_s: float = FULL_WAIT_S) -> None:
+        self._connection = Connection(settings)
+        self._settings = settings
+        self._full_wait_s = full_wait_s
+        self._length: int | None = None
+        self._warnings: list[str] = []
+        self._is_checked = False
+
+    def put(self, items: Sequence[bytes]) -> None:
+        """See `Inlet.put`. Each RPUSH is answered once Redis has synced its log. Where one fails, those before it stay, and come again."""
+        if not items:
+            return
+        try:
+            if not self._is_checked:
+                self._warnings = self._connection.ask(lambda: check(self._connection.client, self._settings.name))
+                self._is_checked = True
+            for part in _pushes(items):
+                self._wait_for_room()
+                self._length = self._connection.ask(lambda part=part: _push(self._connection.client, self._settings.name, part))
+        except QueueError:
+            self._is_checked = False  # it may be another when it is back
+            raise
+
+    def status(self) -> dict[str, Any]:
+        """See `Inlet.status`."""
+        return {"length": self._length, "warnings": list(self._warnings)}
+
+    def _wait_for_room(self) -> None:
+        until = time.monotonic() + self._full_wait_s
+        while self._length is None or self._length >= self._settings.items_max:
+            self._length = self._connection.ask(lambda: self._connection.client.llen(self._settings.name))
+            if self._length < self._settings.items_max:
+                return
+            if time.monotonic() >= until:
+                raise QueueError(
+                    f"queue {self._settings.name} is full: {self._length} items wait, the bound is {self._settings.items_max} (queue.items_max); "
+                    "agents hold back until the storing half has taken some: is it running?"
+                )
+            time.sleep(FULL_POLL_S)
+
+
+def _pushes(items: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    begin = size = 0
+    for place, item in enumerate(items):
+        size += len(item)
+        if size >= PUSH_BYTES:
+            yield items[begin : place + 1]
+            begin, size = place + 1, 0
+    if begin < len(items):
+        yield items[begin:]
+
+
+def _push(client: redis.Redis, name: str, items: Sequence[bytes]) -> int:
+    """RPUSH; how long the list is then. Packed here: the client's own packing takes each item as an argument of its own, and twice the time."""
+    head = b"*%d\r\n$5\r\nRPUSH\r\n$%d\r\n%b\r\n" % (len(items) + 2, len(name), name.encode())
+    packed = head + b"".join([b"$%d\r\n%b\r\n" % (len(item), item) for item in items])
+    pool = client.connection_pool
+    connection = pool.get_connection()
+    try:
+        connection.send_packed_command([packed])
+        return connection.read_response()
+    except redis.ResponseError:
+        raise
+    except BaseException:
+        connection.disconnect()  # an answer may come late
+        raise
+    finally:
+        pool.release(connection)
