@@ -1,8 +1,7 @@
 """The verb `bellrock retention`."""
 
-import dataclasses
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,9 @@ from bellrock.errors import EXIT_CODES, BellrockError
 
 if TYPE_CHECKING:
     from bellrock.config import Config
+    from pipeline.retention import Keeper
 
+Ask = Callable[[], dict[str, Any]]
 # A server may have many indices to drop.
 TIMEOUT_S = 3600.0
 
@@ -69,7 +70,7 @@ def retention(is_applied: bool, shows_shards: bool, groups: int | None, data_nod
         output.show(_shards(told["shards"]))
     else:
         kept = ", ".join(f"{name.replace('_', ' ')} {f'{days} days' if days else 'for ever'}" for name, days in told["days"].items())
-        console.say(f"kept: {kept}{'; the server drops by itself, once a day' if told['runs'] else ''}")
+        console.say(f"kept: {kept}{'; the server drops by itself, once a day' if told['automatic'] else ''}")
         console.say(f"would go: {_sum(told['expired'])}; `bellrock retention --apply` drops it" if told["expired"] else "nothing is old enough to go")
         _table(told["expired"])
 
@@ -89,7 +90,7 @@ def _reckon(settings: "Config", groups: int, data_nodes: int, as_json: bool) -> 
 
 
 @contextmanager
-def _asked(state: Path, load: Any) -> Iterator[tuple[Any, Any]]:
+def _asked(state: Path, load: "Callable[[], Config]") -> Iterator[tuple[Ask, Ask]]:
     """What plans and what applies: those of the server that runs on the state, else of a store of our own."""
     from bellrock.client import Client
     from bellrock.state import StateLock, find
@@ -104,36 +105,23 @@ def _asked(state: Path, load: Any) -> Iterator[tuple[Any, Any]]:
     if is_file:
         lock.acquire()
     try:
-        with _own(settings, state) as ways:
-            yield ways
+        with _own(settings, state) as keeper:
+            yield keeper.report, keeper.apply_and_report
     finally:
         if is_file:
             lock.release()
 
 
 @contextmanager
-def _own(settings: "Config", state: Path) -> Iterator[tuple[Any, Any]]:
-    import time
-
+def _own(settings: "Config", state: Path) -> "Iterator[Keeper]":
     from bellrock.stores import open_store
-    from pipeline.retention import Keeper, limits
+    from pipeline.retention import Keeper
     from pipeline.store import StoreError
 
     try:
         store = open_store(settings, state)
-        keeper = Keeper(store, settings.retention.days)
-
-        def plan() -> dict[str, Any]:
-            told = {"days": keeper.days, "before_ns": limits(keeper.days, time.time_ns()), "runs": False}
-            shards = dataclasses.asdict(store.shards()) if settings.store.kind == "elasticsearch" else None
-            return told | {"expired": [part.json() for part in keeper.plan()], "dropped": [part.json() for part in keeper.dropped()], "shards": shards}
-
-        def apply() -> dict[str, Any]:
-            went, left = keeper.apply()
-            return {"dropped": [part.json() for part in went], "left": [part.json() for part in left]}
-
         try:
-            yield plan, apply
+            yield Keeper(store, settings.retention.days)
         finally:
             store.close()
     except StoreError as error:

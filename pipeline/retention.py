@@ -1,5 +1,6 @@
 """How long records are kept, by class of data, and the thread that drops what is older."""
 
+import dataclasses
 import logging
 import threading
 import time
@@ -7,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.store import StoreError
-from pipeline.store.parts import TOLD_MAX, Droppable, Part
+from pipeline.store.parts import Droppable, Part
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +40,18 @@ class Keeper:
         """What would go now."""
         return self._store.expired(limits(self.days, time.time_ns()))
 
-    def dropped(self, limit: int = TOLD_MAX) -> list[Part]:
-        """What went, the last first."""
-        return self._store.dropped(limit)
+    def report(self) -> dict[str, Any]:
+        """As the API and `bellrock retention --json` tell it: `days` and `before_ns` by class, `automatic`, `expired` and `dropped` (parts), and `shards`, those
+        of a Budget, None for a store that has none."""
+        before_ns, shards = limits(self.days, time.time_ns()), self._store.shards()
+        return {
+            "days": self.days,
+            "before_ns": before_ns,
+            "automatic": self._thread is not None,
+            "expired": [part.json() for part in self._store.expired(before_ns)],
+            "dropped": [part.json() for part in self._store.dropped()],
+            "shards": None if shards is None else dataclasses.asdict(shards),
+        }
 
     def apply(self) -> tuple[list[Part], list[Part]]:
         """Drops what is to go: what went, and what was left for the next time."""
@@ -58,6 +68,11 @@ class Keeper:
                     log.warning("retention: %s is being written or gone, and left for the next time", part.name)
         return went, left
 
+    def apply_and_report(self) -> dict[str, Any]:
+        """The same as the API and `bellrock retention --apply --json` tell it: `dropped` and `left`."""
+        went, left = self.apply()
+        return {"dropped": [part.json() for part in went], "left": [part.json() for part in left]}
+
     def start(self) -> None:
         """Drops once a day from now on, in a thread of its own."""
         self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
@@ -70,9 +85,9 @@ class Keeper:
             self._thread.join(JOIN_S)
 
     def status(self) -> dict[str, Any]:
-        """`runs` (whether the thread does), `days`, `last_ns` (None: not yet), `parts` and `records` dropped since the start, `error`."""
+        """`automatic` (whether it drops once a day), `days`, `last_ns` (None: not yet), `parts` and `records` dropped since the start, `error`."""
         told = {"last_ns": self._last_ns, "parts": self._parts, "records": self._records, "error": self._error}
-        return {"runs": self._thread is not None, "days": self.days} | told
+        return {"automatic": self._thread is not None, "days": self.days} | told
 
     def _run(self) -> None:
         wait_s = FIRST_AFTER_S

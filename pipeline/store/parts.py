@@ -3,7 +3,10 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pipeline.store.elastic.budget import Budget
 
 # Class of data → kind of record, as indices are named.
 CLASSES = {"runs": "run", "samples": "sample", "rollups": "rollup", "letters": "letter", "job_events": "job"}
@@ -44,4 +47,8 @@ class Droppable(Protocol):
 
     def dropped(self, limit: int = TOLD_MAX) -> list[Part]:
         """What was dropped, the last first."""
+        ...
+
+    def shards(self) -> "Budget | None":
+        """How many shards all groups will have, and how many the cluster takes; None for a store that has none."""
         ...

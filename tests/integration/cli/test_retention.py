@@ -44,9 +44,12 @@ def test_without_a_server_it_tells_first_and_drops_when_asked(tmp_path):
 def test_a_running_server_does_it_and_its_audit_stays_clean(tmp_path):
     state = tmp_path / "state"
     old_runs(state)
+    alone = json.loads(bellrock(state, "retention", "--json")[0])
     server = Server(parse({"agent": {"run": False}, "http": {"port": 0}, "retention": {"runs": 30}}, "test"), state)
     server.start()
     try:
+        told = json.loads(bellrock(state, "retention", "--json")[0])
+        assert told.keys() == alone.keys() and (told["expired"], told["automatic"], told["shards"]) == (alone["expired"], False, None)
         assert json.loads(bellrock(state, "retention", "--apply", "--json")[0])["dropped"][0]["records"] == 2
         report = json.loads(bellrock(state, "audit", "--deep", "--json", "--silent", "99999999")[0])
         assert report["clean"] and report["proof"]["rows"] == 1 and [part["records"] for part in report["dropped"]] == [2]

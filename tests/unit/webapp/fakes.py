@@ -137,6 +137,9 @@ class FakeStore:
     def dropped(self, limit=1000):
         return self.gone[:limit]
 
+    def shards(self):
+        return None
+
     def dropped_letters(self):
         return self.gone_letters
 

@@ -63,7 +63,7 @@ export interface ServerStatus {
   groups?: Group[];
   /** The thread that works out the profiles of jobs that nobody has looked at. */
   profiles?: Profiles | null;
-  retention?: { runs: boolean; last_ns: number | null; records: number; error: string | null } | null;
+  retention?: { automatic: boolean; last_ns: number | null; records: number; error: string | null } | null;
   records_dropped?: Record<string, number>;
 }
 
