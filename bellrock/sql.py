@@ -17,7 +17,6 @@ from bellrock.errors import BellrockError, Unavailable, UsageError
 from jobdb.address import Access
 from jobdb.analyst import NoDatabase, QueryError, Rows, asking
 
-FORMATS = ("table", "csv", "json", "parquet")
 # Rows of a table where --limit does not say.
 TABLE_ROWS = 1000
 SQL_BYTES_MAX = 1 << 20

@@ -16,12 +16,12 @@ import pytest
 
 from bellrock.stack import Missing
 from bellrock.stack.elasticsearch import Elasticsearch, Security
-from bellrock.stack.mariadb import MariaDb
 from bellrock.stack.mysql import MySql
 from bellrock.stack.process import Server, end_below
 from bellrock.stack.redis import Redis
 from bellrock.stack.sql import Account
 from bellrock.stack.tls import Tls, certificate
+from tests.mariadb import MariaDb
 
 PREFIX = "bellrock-servers-"
 # Of the servers that the session shares.

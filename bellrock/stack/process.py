@@ -132,11 +132,6 @@ class Server(ABC):
         if not self._signal(signal.SIGKILL, KILL_S):
             raise BellrockError(f"{self.title}: process {self.pid} does not end after SIGKILL", f"look with `ps -o stat,wchan -p {self.pid}`")
 
-    def restart(self) -> None:
-        """Ends it, where it runs, and starts it on the same port."""
-        self.stop()
-        self.start()
-
     def failure(self, what: str) -> BellrockError:
         """The error of a server that does not do what it should, with the last lines of its log."""
         return Unavailable(f"{self.title} in {self.folder} {what}", f"look into {self.log}, of which these are the last lines, then try again", tail(self.log))

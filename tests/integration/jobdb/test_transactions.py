@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import event as sqlalchemy_event
 
-from bellrock.stack.mariadb import MariaDb
 from bellrock.stack.mysql import MySql
 from bellrock.stack.tls import certificate
 from jobdb import engine
 from jobdb.repository import Access, JobDB, JobDBAway, JobDBError
 from tests.integration.jobdb.test_repository import S, event, figures
+from tests.mariadb import MariaDb
 from tests.servers import ACCOUNT, started
 
 PROCESSES = 4

@@ -1,14 +1,14 @@
-"""MySQL and MariaDB of the stack: accounts and databases are there, what was committed survives SIGKILL, and nothing of them is left."""
+"""MySQL of the stack, and the MariaDB of the tests: accounts and databases are there, what was committed survives SIGKILL, and nothing of them is left."""
 
 import subprocess
 import time
 
 import pytest
 
-from bellrock.stack.mariadb import MariaDb
 from bellrock.stack.mysql import MySql
 from bellrock.stack.process import processes
 from bellrock.stack.sql import Account
+from tests.mariadb import MariaDb
 from tests.servers import started
 
 pytestmark = pytest.mark.long  # each test starts a server of its own

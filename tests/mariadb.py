@@ -1,4 +1,4 @@
-"""The distribution's MariaDB."""
+"""The distribution's MariaDB as a child process, for tests: a site of `bellrock stack` has MySQL."""
 
 import os
 import shutil
