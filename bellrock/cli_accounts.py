@@ -221,7 +221,7 @@ def _accounts(config_file: Path | None) -> "Iterator[Accounts]":
     """The accounts of this state. Raises ServerFault where the job database cannot be opened, BellrockError for what cannot be done."""
     from bellrock import config
     from bellrock.embedded import faults
-    from bellrock.server import open_jobdb
+    from bellrock.opening import open_jobdb
     from jobdb.accounts import AccountError
 
     state = paths.private_dir(paths.state_dir())

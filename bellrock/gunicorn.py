@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bellrock import wsgi
-from bellrock.server import listen_for_proxy
+from bellrock.opening import listen_for_proxy
 
 _settings = wsgi.settings()
 # Made here and not by gunicorn, so that it has the mode and the group that docs/rights.md tells of; it outlives a worker, and requests wait meanwhile.

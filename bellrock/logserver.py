@@ -1,6 +1,6 @@
 """A log server of a site: receives records and stores them, by way of a queue or without one. No pages.
 
-With a store in DuckDB it keeps job events beside it, in the job database that `bellrock server` on this state would show. In Elasticsearch they are
+With a store in DuckDB it keeps job events beside it, in jobs.db in the state directory. In Elasticsearch they are
 documents, which the central server follows: a log server needs no job database.
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 from bellrock import __version__, paths, ports
 from bellrock.config import Config
 from bellrock.errors import Unavailable, UsageError
+from bellrock.opening import check_shards, claim_ingest, open_ingest, open_store
 from bellrock.state import StateLock
-from bellrock.stores import check_shards, open_store
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +145,9 @@ class LogServer:
             if self._receives:
                 sink = QueueSink(RedisInlet(self._redis))
         if self._receives:
-            self._listen(sink)
+            self._ingest = open_ingest(self._config, sink, claim_ingest(self._config))
+            self._ingest.start()
+            self._closing.insert(0, ("ingest", self._ingest.stop))
         if self._config.metrics.port:
             from bellrock.metrics import HOST, MetricsPort
 
@@ -185,22 +187,6 @@ class LogServer:
         jobdb = JobDB(f"sqlite:///{self._state / 'jobs.db'}")
         self._closing.insert(0, ("the job database", jobdb.close))
         return StoreSink(store, jobdb.apply_event)
-
-    def _listen(self, sink: Any) -> None:
-        from pipeline.ingest import Ingest
-        from pipeline.listen import BindError
-        from pipeline.tls import TlsError, TlsFiles
-
-        settings = self._config.ingest
-        host = "127.0.0.1" if settings.host == "localhost" else settings.host
-        port = ports.claim("ingest.port", host, settings.port)
-        tls = TlsFiles(Path(settings.tls_cert), Path(settings.tls_key), Path(settings.tls_client_ca)) if settings.tls else None
-        try:
-            self._ingest = Ingest(sink, host, port, tls=tls)
-        except (BindError, TlsError) as error:
-            raise UsageError(str(error), "the settings are those of [ingest] in server.toml") from error
-        self._ingest.start()
-        self._closing.insert(0, ("ingest", self._ingest.stop))
 
     def _look(self) -> dict[str, Any]:
         from pipeline.queue import QueueError

@@ -6,6 +6,11 @@ import socket
 from bellrock.errors import Unavailable
 
 
+def address(host: str) -> str:
+    """The address of a host of the settings: `localhost` may mean two, and agents and browsers are told of one."""
+    return "127.0.0.1" if host == "localhost" else host
+
+
 def pick_port(host: str, default: int, before: int | None) -> int:
     """The port to listen on where none was wished for: that of the server before, the default, any free one."""
     return next((port for port in (before, default) if port and is_free(host, port)), None) or free_port(host)

@@ -114,7 +114,7 @@ def _asked(state: Path, load: "Callable[[], Config]") -> Iterator[tuple[Ask, Ask
 
 @contextmanager
 def _own(settings: "Config", state: Path) -> "Iterator[Keeper]":
-    from bellrock.stores import open_store
+    from bellrock.opening import open_store
     from pipeline.retention import Keeper
     from pipeline.store import StoreError
 

@@ -2,16 +2,15 @@
 
 The central server of a site has neither ingest nor agent: its records lie in Elasticsearch, where log servers write them, and it follows the job events there.
 
-This is the only file that wires. The state directory holds records.duckdb, jobs.db (where no other job database is set), spool/, agent.toml, agent.log, ingest.sock (where
-the agent delivers), lock (held while a server owns the state) and server.json (where the server is, for every other command).
+The parts are opened in bellrock/opening.py, and put together here. The state directory holds records.duckdb, jobs.db (where no other job database is set),
+spool/, agent.toml, agent.log, ingest.sock (where the agent delivers), lock (held while a server owns the state) and server.json (where the server is, for
+every other command).
 """
 
-import grp
 import json
 import logging
 import os
 import secrets
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from bellrock import __version__, paths, ports
 from bellrock.agent import AgentChild, agent_toml
 from bellrock.config import Config
-from bellrock.errors import BellrockError, UsageError
+from bellrock.errors import BellrockError
+from bellrock.opening import check_shards, claim_ingest, listen_for_proxy, open_cache, open_ingest, open_jobdb, open_store, read_scrape_token
 from bellrock.state import StateLock, Where, where
-from bellrock.stores import check_shards, open_store
 
 if TYPE_CHECKING:
     from jobdb.repository import JobDB
@@ -76,9 +75,9 @@ class Server:
         before = where(self.state)
         if before is not None and before.kind != self.kind:
             before = None
-        http_host, ingest_host = _address(config.http.host), _address(config.ingest.host)
+        http_host = ports.address(config.http.host)
         if config.ingest.port:
-            self.ingest_port = ports.claim("ingest.port", ingest_host, config.ingest.port)
+            self.ingest_port = claim_ingest(config)
         if config.agent.run and not config.is_central:
             # First of all, so that programs under watch find their rings emptied while the slower parts come up.
             self._agent = self._make_agent()
@@ -104,20 +103,20 @@ class Server:
         if config.is_central:
             self._follow(store, jobdb)
         else:
-            self._take_records(store, jobdb, ingest_host)
+            self._take_records(store, jobdb)
         # `make build` leaves the pages there; without them the API's own default holds.
         built = paths.build_dir() / "frontend"
         settings = {"THREADS": config.http.threads} | ({"FRONTEND_DIR": built} if built.is_dir() else {})
         # With a proxy nobody is trusted for being this user or root: the proxy may be led to the port by mistake, and may run as either.
         key = secrets.token_urlsafe(32) if config.http.socket else ""
         if config.metrics.token_file:
-            settings["SCRAPE_TOKEN"] = _scrape_token(config)
+            settings["SCRAPE_TOKEN"] = read_scrape_token(config)
         settings |= {"TRUSTS_OWNER": not key, "KEY": key, "PROXY_HOSTS": config.http.names}
         keeper = Keeper(store, config.retention.days)
         if config.retention.run:
             keeper.start()
         self._closing.insert(0, ("retention", keeper.stop))
-        cache = _open_cache(config)
+        cache = open_cache(config)
         self._closing.insert(0, ("the cache", cache.close))
         app = self.app = create_app(settings, store=store, jobdb=jobdb, status=self.status, keeper=keeper, cache=cache)
         self._settler = Settler(jobdb, app.extensions["bellrock"].analyses, warm=app.extensions["bellrock"].charts.warm)
@@ -148,24 +147,15 @@ class Server:
         self._follower.start()
         self._closing.insert(0, ("the thread that follows job events", self._follower.stop))
 
-    def _take_records(self, store: Any, jobdb: "JobDB", host: str) -> None:
-        from pipeline.ingest import Ingest
-        from pipeline.listen import BindError
+    def _take_records(self, store: Any, jobdb: "JobDB") -> None:
         from pipeline.sink import StoreSink
-        from pipeline.tls import TlsError, TlsFiles
 
-        settings, tls = self.config.ingest, None
-        if settings.tls and not self.ingest_port and self.kind == "server":
+        if self.config.ingest.tls and not self.ingest_port and self.kind == "server":
             log.warning("ingest.tls_cert is set and ingest.port is not: only this machine's agent can deliver")
-        elif settings.tls and self.ingest_port:
-            tls = TlsFiles(Path(settings.tls_cert), Path(settings.tls_key), Path(settings.tls_client_ca))
-        try:
-            ingest = Ingest(StoreSink(store, jobdb.apply_event), host, self.ingest_port or None, unix=self._socket, tls=tls)
-        except (BindError, TlsError) as error:
-            raise UsageError(str(error), "the settings are those of [ingest] in server.toml") from error
+        ingest = open_ingest(self.config, StoreSink(store, jobdb.apply_event), self.ingest_port or None, self._socket)
         ingest.start()
         self._ingest = ingest
-        self._closing.insert(0, ("ingest", self._ingest.stop))
+        self._closing.insert(0, ("ingest", ingest.stop))
 
     def _listen(self) -> Any:
         """The socket where the agent delivers; in a directory of this user's alone, so nobody else can take its place."""
@@ -219,51 +209,3 @@ class Server:
         if self._socket is not None:
             (self.state / SOCKET).unlink(missing_ok=True)
         self._lock.release()
-
-
-def open_jobdb(config: Config, state: Path) -> "JobDB":
-    """The job database that the settings mean, brought to the newest migration: the server's, and that of `bellrock account`. Raises JobDBError."""
-    from jobdb.repository import JobDB
-
-    return JobDB(config.jobdb.access(state))
-
-
-def listen_for_proxy(config: Config) -> Any:
-    """The socket where the proxy brings requests: in a directory where no stranger can put another in its place. Raises UsageError."""
-    from pipeline.listen import listen_unix
-
-    path, group = Path(config.http.socket), config.http.socket_group
-    try:
-        folder = path.parent.stat()
-        if folder.st_uid not in (0, os.geteuid()) or folder.st_mode & stat.S_IWOTH:
-            raise UsageError(
-                f"http.socket: {path.parent} is another user's, or anybody may write there (owner {folder.st_uid}, {stat.filemode(folder.st_mode)})",
-                "put the socket into a directory of this user's, such as one of systemd's RuntimeDirectory=",
-            )
-        return listen_unix(path, grp.getgrnam(group).gr_gid if group else None)
-    except KeyError as error:
-        raise UsageError(f"http.socket_group: this machine knows no group {group!r}", "see `getent group`") from error
-    except OSError as error:
-        raise UsageError(f"http.socket: {path}: no socket can be made there: {error.strerror}", f"look with `ls -ld {path.parent}`") from error
-
-
-def _scrape_token(config: Config) -> str:
-    from pipeline.secret import SecretError, read_secret
-
-    try:
-        return read_secret(Path(config.metrics.token_file))
-    except SecretError as error:
-        raise UsageError(f"metrics.token_file: {error}", "`openssl rand -hex 32` makes one") from error
-
-
-def _open_cache(config: Config) -> Any:
-    from webapp.api.cache import open_cache
-
-    try:
-        return open_cache(config.cache.url, config.cache.password_file)
-    except ValueError as error:
-        raise UsageError(f"cache.url: {error}", "the settings are those of [cache] in server.toml") from error
-
-
-def _address(host: str) -> str:
-    return "127.0.0.1" if host == "localhost" else host

@@ -52,7 +52,7 @@ def server(state, run_dir: Path, free_port: Callable[[], int]) -> Iterator[Serve
     running = Server(Config(http=http_config, agent=Agent(run=False), explicit=frozenset({"http.port"})), state.state_dir)
     running.start()
     try:
-        from bellrock.server import open_jobdb
+        from bellrock.opening import open_jobdb
 
         database = open_jobdb(running.config, state.state_dir)
         for name, role, uid in (("ada", "user", 1000), ("boss", "admin", None)):

@@ -1,0 +1,119 @@
+"""Opens the parts that the settings name, each in one place for all commands: store, job database, cache, and where agents deliver and the proxy brings requests.
+
+Each is imported where it is opened: they take long, and no command needs all.
+"""
+
+import dataclasses
+import grp
+import logging
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bellrock import ports
+from bellrock.config import Config
+from bellrock.errors import UsageError
+
+if TYPE_CHECKING:
+    from jobdb.repository import JobDB
+    from pipeline.ingest import Ingest
+    from pipeline.sink import Sink
+    from webapp.api.cache import Cache
+
+log = logging.getLogger(__name__)
+
+
+def open_store(config: Config, state: Path) -> Any:
+    """The store of [store] kind; on Elasticsearch it takes records of the group of [group], without one it only reads those of all. Raises StoreError where it cannot be opened, UsageError for settings that cannot be."""
+    if config.store.kind == "elasticsearch":
+        from pipeline.store import StoreError
+        from pipeline.store.elastic.client import Settings
+        from pipeline.store.elastic.store import ElasticsearchStore
+
+        try:
+            return ElasticsearchStore(Settings(**dataclasses.asdict(config.elasticsearch), days=config.retention.days), config.group.name or None)
+        except StoreError as error:
+            raise UsageError(str(error), "the settings are those of [elasticsearch] in server.toml") from error
+    from pipeline.store.duckdb import DuckDBStore
+
+    return DuckDBStore(state / "records.duckdb")
+
+
+def check_shards(store: Any) -> None:
+    """Tells in the log where the groups' shards are too many for the cluster. Raises UsageError where they are, and this group would be a new one."""
+    from pipeline.store import StoreError
+    from pipeline.store.elastic.budget import DoesNotFit
+
+    try:
+        store.check_shards()
+    except DoesNotFit as error:
+        raise UsageError(str(error), "set that, or `cluster.max_shards_per_node` at Elasticsearch, then start it again") from error
+    except StoreError as error:
+        log.warning("whether Elasticsearch takes all shards could not be looked at: %s", error)
+
+
+def open_jobdb(config: Config, state: Path) -> "JobDB":
+    """The job database that the settings mean, brought to the newest migration: the server's, and that of `bellrock account`. Raises JobDBError."""
+    from jobdb.repository import JobDB
+
+    return JobDB(config.jobdb.access(state))
+
+
+def open_cache(config: Config) -> "Cache":
+    """Where answers are kept. Raises UsageError."""
+    from webapp.api import cache
+
+    try:
+        return cache.open_cache(config.cache.url, config.cache.password_file)
+    except ValueError as error:
+        raise UsageError(f"cache.url: {error}", "the settings are those of [cache] in server.toml") from error
+
+
+def claim_ingest(config: Config) -> int:
+    """ingest.port. Raises Unavailable where it is another's."""
+    return ports.claim("ingest.port", ports.address(config.ingest.host), config.ingest.port)
+
+
+def open_ingest(config: Config, sink: "Sink", port: int | None, unix: socket.socket | None = None) -> "Ingest":
+    """What takes records into `sink`, not started: at `port` of ingest.host (None: no TCP), with TLS where that is set, and at a Unix socket. Raises UsageError."""
+    from pipeline.ingest import Ingest
+    from pipeline.listen import BindError
+    from pipeline.tls import TlsError, TlsFiles
+
+    settings = config.ingest
+    tls = TlsFiles(Path(settings.tls_cert), Path(settings.tls_key), Path(settings.tls_client_ca)) if settings.tls and port else None
+    try:
+        return Ingest(sink, ports.address(settings.host), port, unix=unix, tls=tls)
+    except (BindError, TlsError) as error:
+        raise UsageError(str(error), "the settings are those of [ingest] in server.toml") from error
+
+
+def listen_for_proxy(config: Config) -> socket.socket:
+    """The socket where the proxy brings requests: in a directory where no stranger can put another in its place. Raises UsageError."""
+    from pipeline.listen import listen_unix
+
+    path, group = Path(config.http.socket), config.http.socket_group
+    try:
+        folder = path.parent.stat()
+        if folder.st_uid not in (0, os.geteuid()) or folder.st_mode & stat.S_IWOTH:
+            raise UsageError(
+                f"http.socket: {path.parent} is another user's, or anybody may write there (owner {folder.st_uid}, {stat.filemode(folder.st_mode)})",
+                "put the socket into a directory of this user's, such as one of systemd's RuntimeDirectory=",
+            )
+        return listen_unix(path, grp.getgrnam(group).gr_gid if group else None)
+    except KeyError as error:
+        raise UsageError(f"http.socket_group: this machine knows no group {group!r}", "see `getent group`") from error
+    except OSError as error:
+        raise UsageError(f"http.socket: {path}: no socket can be made there: {error.strerror}", f"look with `ls -ld {path.parent}`") from error
+
+
+def read_scrape_token(config: Config) -> str:
+    """The token of metrics.token_file. Raises UsageError."""
+    from pipeline.secret import SecretError, read_secret
+
+    try:
+        return read_secret(Path(config.metrics.token_file))
+    except SecretError as error:
+        raise UsageError(f"metrics.token_file: {error}", "`openssl rand -hex 32` makes one") from error
