@@ -1,15 +1,12 @@
-"""The verbs `bellrock sql` and `bellrock jobdb`."""
+"""`bellrock sql` and `bellrock jobdb`."""
 
 from pathlib import Path
 
 import click
 
 from bellrock import console
+from bellrock.commands.options import CONFIG
 from bellrock.errors import EXIT_CODES
-
-_CONFIG = click.option(
-    "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), help="Settings; default server.toml in the state directory."
-)
 
 
 @click.command(
@@ -34,7 +31,7 @@ Examples:
 @click.option("-o", "--output", "target", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write to FILE, whole or not at all.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0.1, 86_400), default=60.0, show_default=True, metavar="SECONDS", help="End the query after so long.")
 @click.option("--limit", type=click.IntRange(1), help="At most so many rows. Default: 1000 of a table, else all.")
-@_CONFIG
+@CONFIG
 @click.argument("query", required=False)
 def sql(file: Path | None, schema: bool, how: str, target: Path | None, timeout_s: float, limit: int | None, config_file: Path | None, query: str | None) -> None:
     from bellrock import config, paths
@@ -73,7 +70,7 @@ Examples:
 @click.option("--admin-password-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Its password, in a file of mode 0600; default: none.")
 @click.option("--admin-socket", type=click.Path(path_type=Path), metavar="PATH", help="Reach the server by its Unix socket, not as jobdb.url says.")
 @click.option("--from", "hosts", multiple=True, metavar="HOST", help="Where the accounts may come from; % is any. Default: this machine, or % where the server is another.")
-@_CONFIG
+@CONFIG
 def setup(admin: str, admin_password_file: Path | None, admin_socket: Path | None, hosts: tuple[str, ...], config_file: Path | None) -> None:
     from bellrock import config, paths
     from bellrock.jobdb_setup import set_up

@@ -1,4 +1,4 @@
-"""The verb `bellrock retention`."""
+"""`bellrock retention`."""
 
 import datetime
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bellrock import console, output, text
+from bellrock.commands.options import CONFIG
 from bellrock.errors import EXIT_CODES, BellrockError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ TIMEOUT_S = 3600.0
 
 Without --apply nothing is changed. In Elasticsearch whole indices go, once all of their period is older than the limit, and never one that is
 being written; in DuckDB the rows of whole days. What went is kept in the books: an audit stays clean, and tells what was dropped when.
-A running server does it; without one this command does, with the account of [elasticsearch].
+A running server does it; without one this command does, by the settings of --config and with the account of [elasticsearch].
 
 \b
 Examples:
@@ -43,9 +44,7 @@ Examples:
 @click.option("--groups", type=click.IntRange(1), metavar="N", help="With --plan: of so many groups, by [retention] and elasticsearch.period alone, before there is a cluster; exit 1 where it is too many.")
 @click.option("--data-nodes", type=click.IntRange(1), metavar="N", help="With --groups: so many nodes of Elasticsearch; those beyond one a group are second nodes, which keep copies. Default: one a group.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-@click.option(
-    "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), help="Settings, where no server runs; default server.toml in the state directory."
-)
+@CONFIG
 def retention(is_applied: bool, shows_shards: bool, groups: int | None, data_nodes: int | None, as_json: bool, config_file: Path | None) -> None:
     from bellrock import config, paths
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from bellrock import console, output
-from bellrock.cli_accounts import JSON, PASSWORD_FILE, day, read_password
+from bellrock.commands.accounts import PASSWORD_FILE, day, read_password
+from bellrock.commands.options import JSON, named_server
 from bellrock.errors import UsageError
 
 EXIT_CODES = """\b
@@ -34,11 +35,10 @@ Examples:
 @PASSWORD_FILE
 @click.option("--expires", "days", type=click.IntRange(1, 366), default=90, show_default=True, metavar="DAYS", help="Keep the token for so many days.")
 @JSON
-@click.pass_context
-def login(context: click.Context, name: str, password_file: Path | None, days: int, as_json: bool) -> None:
+def login(name: str, password_file: Path | None, days: int, as_json: bool) -> None:
     from bellrock import remote
 
-    url = remote.address(_named(context))
+    url = remote.address(_named())
     made = remote.login(url, name, read_password(password_file, again=False), days)
     if as_json:
         output.show_json({"server": url, **made})
@@ -57,11 +57,10 @@ Examples:
 {EXIT_CODES}""",
 )
 @JSON
-@click.pass_context
-def logout(context: click.Context, as_json: bool) -> None:
+def logout(as_json: bool) -> None:
     from bellrock import remote
 
-    url = remote.address(_named(context))
+    url = remote.address(_named())
     remote.logout(url)
     if as_json:
         output.show_json({"server": url, "done": "logout"})
@@ -69,8 +68,8 @@ def logout(context: click.Context, as_json: bool) -> None:
         console.say(f"signed out of {url}")
 
 
-def _named(context: click.Context) -> str:
-    url = context.find_root().obj
+def _named() -> str:
+    url = named_server()
     if not url:
         raise UsageError("there is no server to sign in to", "`bellrock --server https://bellrock.example.org login NAME`; on its own machine its user needs none")
     return url

@@ -4,12 +4,10 @@ import click
 
 from bellrock import console, output, text
 
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 COLUMNS = ("name", "serves", "state", "pid", "address", "memory")
 
 
 @click.group(
-    context_settings=CONTEXT,
     short_help="A miniature site's servers on this machine.",
     help="""A miniature site on this machine: three Elasticsearch nodes (log servers g1 and g2, archive), a Redis for each log server, one
 as cache, MySQL, `bellrock ingest` for each log server and the central server, on loopback, with TLS, users and passwords of their own. docs/stack.md tells how to look into each.

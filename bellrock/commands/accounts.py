@@ -1,5 +1,4 @@
-"""`bellrock account` and `bellrock token`: who may sign in. They work on the job database itself, which the state's owner alone can open, be a
-server running or not."""
+"""`bellrock account`: who may sign in. It works on the job database itself, which the state's owner alone can open, be a server running or not."""
 
 import datetime
 import os
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from bellrock import console, output, paths
+from bellrock.commands.options import CONFIG, JSON
 from bellrock.errors import BellrockError, UsageError
 
 if TYPE_CHECKING:
-    from jobdb.accounts import Account, Accounts, Token
+    from jobdb.accounts import Account, Accounts
 
 EXIT_CODES = """\b
 Exit codes:
@@ -26,13 +26,9 @@ Exit codes:
   3  the job database cannot be opened
 """
 PASSWORD_FILE_BYTES_MAX = 4096
-CONFIG = click.option(
-    "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), help="The server's settings; default server.toml in the state directory."
-)
 PASSWORD_FILE = click.option(
     "--password-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Its first line is the password; a file that you alone can read. Default: ask for it."
 )
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group(
@@ -80,7 +76,7 @@ def add(name: str, admin: bool, uid: int | None, password_file: Path | None, con
     uid = _system_uid(name) if uid is None else uid
     if uid is None and not admin:
         raise UsageError(f"this machine knows no user {name!r}, and an account without a uid owns no jobs", "say which it is on the cluster: --uid N (there: `id -u NAME`)")
-    with _accounts(config_file) as accounts:
+    with open_accounts(config_file) as accounts:
         made = accounts.add(name, _hashed(password_file), "admin" if admin else "user", uid)
     if as_json:
         output.show_json(_account_json(made))
@@ -92,13 +88,13 @@ def add(name: str, admin: bool, uid: int | None, password_file: Path | None, con
 @CONFIG
 @JSON
 def list_accounts(config_file: Path | None, as_json: bool) -> None:
-    with _accounts(config_file) as accounts:
+    with open_accounts(config_file) as accounts:
         found = accounts.every()
     if as_json:
         output.show_json([_account_json(one) for one in found])
     elif found:
         rows = [[one.name, one.role, "" if one.uid is None else str(one.uid), "disabled" if one.disabled else "", day(one.created_ns)] for one in found]
-        _show_table(["name", "role", "uid", "state", "made"], rows)
+        show_table(["name", "role", "uid", "state", "made"], rows)
     else:
         console.say("there is no account; make one with `bellrock account add NAME --admin`")
 
@@ -107,13 +103,13 @@ def _deed(name: str, short: str, more: str, done: str):
     """A command that does one thing to one account."""
 
     def command(account_name: str, config_file: Path | None, as_json: bool) -> None:
-        with _accounts(config_file) as accounts:
+        with open_accounts(config_file) as accounts:
             {
                 "disable": lambda: accounts.set_disabled(account_name, True),
                 "enable": lambda: accounts.set_disabled(account_name, False),
                 "remove": lambda: accounts.remove(account_name),
             }[name]()
-        _tell(as_json, {"name": account_name, "done": name}, done.format(account_name))
+        tell(as_json, {"name": account_name, "done": name}, done.format(account_name))
 
     text = f"{short} {more}\n\n\b\nExamples:\n  bellrock account {name} ada\n\n{EXIT_CODES}"
     return account.command(name, short_help=short, help=text)(click.argument("account_name", metavar="NAME")(CONFIG(JSON(command))))
@@ -141,83 +137,13 @@ Examples:
 @CONFIG
 @JSON
 def password(name: str, password_file: Path | None, config_file: Path | None, as_json: bool) -> None:
-    with _accounts(config_file) as accounts:
+    with open_accounts(config_file) as accounts:
         accounts.set_password(name, _hashed(password_file))
-    _tell(as_json, {"name": name, "done": "password"}, f"{name} has another password; sessions and tokens have ended")
-
-
-@click.group(
-    short_help="Tokens for API and command line.",
-    help=f"""Tokens of accounts, for API and command line. People make their own with `bellrock login`; these are for scripts and services.
-
-\b
-Examples:
-  (umask 077; bellrock token add ada --label "nightly report" --expires 30 > token)
-  bellrock token list
-  bellrock token revoke 7
-
-{EXIT_CODES}""",
-)
-def token() -> None:
-    pass
-
-
-@token.command(
-    "add",
-    short_help="Make a token.",
-    help=f"""Make a token for the account NAME, and print it, this once: only its hash is kept.
-
-\b
-Examples:
-  (umask 077; bellrock token add ada --label "nightly report" --expires 30 > token)
-  BELLROCK_TOKEN=$(cat token) bellrock --server https://bellrock.example jobs
-
-{EXIT_CODES}""",
-)
-@click.argument("name")
-@click.option("--label", required=True, help="What it is for.")
-@click.option("--expires", "days", type=click.IntRange(1, 366), default=90, show_default=True, metavar="DAYS", help="For so many days.")
-@CONFIG
-@JSON
-def add_token(name: str, label: str, days: int, config_file: Path | None, as_json: bool) -> None:
-    with _accounts(config_file) as accounts:
-        secret, made = accounts.add_token(name, label, days)
-    if as_json:
-        output.show_json({**_token_json(made), "token": secret})
-    else:
-        output.show(secret)
-        console.say(f"token {made.id} of {name} holds until {day(made.expires_ns)}; it is shown this once")
-
-
-@token.command("list", short_help="List tokens.", help=f"List tokens, of all or of one account.\n\n\b\nExamples:\n  bellrock token list\n  bellrock token list ada --json\n\n{EXIT_CODES}")
-@click.argument("name", required=False)
-@CONFIG
-@JSON
-def list_tokens(name: str | None, config_file: Path | None, as_json: bool) -> None:
-    with _accounts(config_file) as accounts:
-        found = accounts.tokens(name)
-    if as_json:
-        output.show_json([_token_json(one) for one in found])
-    elif found:
-        rows = [[str(one.id), one.name, one.label, day(one.expires_ns), "never" if one.used_ns is None else day(one.used_ns)] for one in found]
-        _show_table(["id", "account", "label", "expires", "used"], rows)
-    else:
-        console.say("there is no token; make one with `bellrock token add NAME --label TEXT`")
-
-
-@token.command("revoke", short_help="Revoke a token.", help=f"Revoke the token with this id, as `bellrock token list` shows it.\n\n\b\nExamples:\n  bellrock token revoke 7\n\n{EXIT_CODES}")
-@click.argument("number", metavar="ID", type=click.IntRange(0, 2**63 - 1))
-@CONFIG
-@JSON
-def revoke(number: int, config_file: Path | None, as_json: bool) -> None:
-    with _accounts(config_file) as accounts:
-        if not accounts.revoke_token(number):
-            raise BellrockError(f"there is no token {number}", "see `bellrock token list`")
-    _tell(as_json, {"id": number, "done": "revoke"}, f"token {number} is revoked")
+    tell(as_json, {"name": name, "done": "password"}, f"{name} has another password; sessions and tokens have ended")
 
 
 @contextmanager
-def _accounts(config_file: Path | None) -> "Iterator[Accounts]":
+def open_accounts(config_file: Path | None) -> "Iterator[Accounts]":
     """The accounts of this state. Raises ServerFault where the job database cannot be opened, BellrockError for what cannot be done."""
     from bellrock import config
     from bellrock.embedded import faults
@@ -273,7 +199,8 @@ def _system_uid(name: str) -> int | None:
         return None
 
 
-def _tell(as_json: bool, result: dict, line: str) -> None:
+def tell(as_json: bool, result: dict, line: str) -> None:
+    """What was done: as JSON, or a line for a person."""
     if as_json:
         output.show_json(result)
     else:
@@ -284,16 +211,13 @@ def _account_json(one: "Account") -> dict:
     return {"name": one.name, "role": one.role, "uid": one.uid, "disabled": one.disabled, "created_ns": one.created_ns}
 
 
-def _token_json(one: "Token") -> dict:
-    return {"id": one.id, "account": one.name, "label": one.label, "created_ns": one.created_ns, "expires_ns": one.expires_ns, "used_ns": one.used_ns}
-
-
 def day(ns: int) -> str:
     """An instant for a person, in UTC."""
     return datetime.datetime.fromtimestamp(ns // 10**9, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _show_table(heads: list[str], rows: list[list[str]]) -> None:
+def show_table(heads: list[str], rows: list[list[str]]) -> None:
+    """Rows for a person; what they hold is not ours."""
     from rich.table import Table
 
     from bellrock.text import plain
