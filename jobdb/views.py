@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import BigInteger, Connection, Double, Select, case, cast, delete, distinct, func, insert, inspect, select
 
+from .job_rows import has_profile
 from .models import JobRow, LaunchRow, PlaceRow, ProfileRow
-from .profile import FORMAT
 
 # The row of `places` that knows which views were made.
 _MADE = "views"
@@ -92,7 +92,6 @@ COLUMNS = {
     )
 }
 
-_HAS_FIGURES = (ProfileRow.job == JobRow.id) & (ProfileRow.format == FORMAT)
 # A plain division would be one of integers in SQLite, and one of few decimals in MySQL.
 _RUNTIME_S = cast(JobRow.end_ns - JobRow.start_ns, Double) / cast(10**9, Double)
 _NODES = func.coalesce(
@@ -118,7 +117,7 @@ def _job_summary() -> Select:
         "folded_ops", "errors", "unseen_programs", "bandwidth_avg_read", "bandwidth_avg_write", "bandwidth_peak_read", "bandwidth_peak_write",
         "iops_avg", "mdops_avg", "io_mode_read", "io_mode_write", "slowest_op_s",
     )  # fmt: skip
-    return select(*named, *(getattr(ProfileRow, name) for name in figures)).outerjoin_from(JobRow, ProfileRow, _HAS_FIGURES)
+    return select(*named, *(getattr(ProfileRow, name) for name in figures)).outerjoin_from(JobRow, ProfileRow, has_profile())
 
 
 def _job_nodes() -> Select:
@@ -136,7 +135,7 @@ def _usage(*keys, more=()) -> Select:
         _total(case((JobRow.state == "failed", 1), else_=0)).label("jobs_failed"), *more,
         func.sum(_RUNTIME_S).label("runtime_s"), func.sum(_RUNTIME_S * _NODES).label("node_s"), *sums,
     )  # fmt: skip
-    return query.outerjoin_from(JobRow, ProfileRow, _HAS_FIGURES).group_by(*(key.element if hasattr(key, "element") else key for key in keys))
+    return query.outerjoin_from(JobRow, ProfileRow, has_profile()).group_by(*(key.element if hasattr(key, "element") else key for key in keys))
 
 
 VIEWS = (

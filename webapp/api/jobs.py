@@ -5,7 +5,7 @@ import time
 from flask import Blueprint, current_app, g, jsonify
 
 from jobdb.job import Job
-from jobdb.repository import LIMIT_MAX, SORTS, STATES, BadCursor
+from jobdb.listing import LIMIT_MAX, SORTS, STATES, BadCursor
 from pipeline.retention import DAY_NS
 
 from . import params

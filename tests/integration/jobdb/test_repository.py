@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from jobdb.profile import LISTED
-from jobdb.repository import SORTS, BadCursor, JobDB
+from jobdb.listing import SORTS, BadCursor
+from jobdb.repository import JobDB
 
 S = 10**9
 
@@ -203,7 +204,7 @@ def test_profile_goes_when_the_job_changes(db):
 def test_profile_of_an_older_format_does_not_count(db, monkeypatch):
     db.apply_event(event())
     db.put_profile("7", 3, figures())
-    monkeypatch.setattr("jobdb.repository.FORMAT", 999)
+    monkeypatch.setattr("jobdb.job_rows.FORMAT", 999)
     assert db.get_profile("7") is None and db.jobs().jobs[0][1] is None
 
 

@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from jobdb.passwords import hash_password
-from jobdb.repository import SORTS
+from jobdb.listing import SORTS
 from jobdb.tables import FILE_SORTS, NODE_SORTS, PROCESS_SORTS
 from pipeline.store import Letters
 from pipeline.store.mark import Gap, Mark
