@@ -164,6 +164,11 @@ def event(kind="start", job="7", uid=1000, time=T0, **more):
     return fields | more
 
 
+def sample(node="n1", start=0, end=1, **values):
+    """A row of what an agent tells of itself."""
+    return {"node": node, "component": "agent", "start": start, "end": end, "values": values}
+
+
 class Site:
     """A store, a job database, and a client of an app on both."""
 

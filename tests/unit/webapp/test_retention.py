@@ -2,21 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
-
 from pipeline.store.mark import Mark
 from pipeline.store.parts import Part
 from tests.unit.jobdb.tables import T0
-from tests.unit.webapp.fakes import Site
 
 OLD = Part("runs", "bellrock-run-compute-g1-2026.01", "g1", 7, 4096, T0, T0 + 5, "uuid")
-
-
-@pytest.fixture
-def site(tmp_path):
-    made = Site(tmp_path)
-    yield made
-    made.close()
 
 
 def test_a_dry_run_comes_first_and_post_drops(site):
