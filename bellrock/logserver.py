@@ -15,7 +15,7 @@ from typing import Any
 from bellrock import __version__, paths, ports
 from bellrock.config import Config
 from bellrock.errors import Unavailable, UsageError
-from bellrock.opening import check_shards, claim_ingest, open_ingest, open_store
+from bellrock.opening import check_shards, claim_ingest, open_ingest, open_store, queue_settings
 from bellrock.state import StateLock
 
 log = logging.getLogger(__name__)
@@ -111,23 +111,8 @@ class LogServer:
             raise UsageError(f"--only {only} runs one half, and without a queue there is nothing between the halves", "add --queue redis, or leave --only out")
         if self._receives and not config.ingest.port:
             raise UsageError("ingest.port is not set: agents have nowhere to deliver", "add --port 5044, or set port in [ingest] of server.toml; --only store needs none")
-        if not self._has_queue:
-            return
-        from pipeline.queue.redis import RedisSettings
-
-        queue = config.queue
-        try:
-            self._redis = RedisSettings(
-                queue.url,
-                Path(queue.password_file) if queue.password_file else None,
-                queue.list,
-                queue.items_max,
-                queue.piece_items,
-                queue.piece_mib << 20,
-                queue.lease_s,
-            )
-        except ValueError as error:
-            raise UsageError(f"queue.url or queue.list: {error}", "they are settings of [queue] in server.toml") from error
+        if self._has_queue:
+            self._redis = queue_settings(config)
 
     def _start(self) -> None:
         sink = self._open_store() if self._stores else None

@@ -1,4 +1,5 @@
-"""Opens the parts that the settings name, each in one place for all commands: store, job database, cache, and where agents deliver and the proxy brings requests.
+"""Opens the parts that the settings name, each in one place for all commands: store, job database, cache, queue, and where agents
+deliver and the proxy brings requests.
 
 Each is imported where it is opened: they take long, and no command needs all.
 """
@@ -19,6 +20,7 @@ from bellrock.errors import UsageError
 if TYPE_CHECKING:
     from jobdb.repository import JobDB
     from pipeline.ingest import Ingest
+    from pipeline.queue.redis import RedisSettings
     from pipeline.sink import Sink
     from webapp.api.cache import Cache
 
@@ -69,6 +71,18 @@ def open_cache(config: Config) -> "Cache":
         return cache.open_cache(config.cache.url, config.cache.password_file)
     except ValueError as error:
         raise UsageError(f"cache.url: {error}", "the settings are those of [cache] in server.toml") from error
+
+
+def queue_settings(config: Config) -> "RedisSettings":
+    """Where the queue of [queue] is, and its bounds. Raises UsageError."""
+    from pipeline.queue.redis import RedisSettings
+
+    queue = config.queue
+    password_file = Path(queue.password_file) if queue.password_file else None
+    try:
+        return RedisSettings(queue.url, password_file, queue.list, queue.items_max, queue.piece_items, queue.piece_mib << 20, queue.lease_s)
+    except ValueError as error:
+        raise UsageError(f"queue.url or queue.list: {error}", "they are settings of [queue] in server.toml") from error
 
 
 def claim_ingest(config: Config) -> int:
