@@ -4,14 +4,14 @@ import threading
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from pipeline.store.elastic.books import COMMITS_MAX
+from pipeline.store.elastic.books import SLOTS
 from pipeline.store.elastic.mark_rows import is_older, mark_of
 from pipeline.store.elastic.reader import BOOKS, GROUPS_MAX, Reader, all_of
 from pipeline.store.mark import Key, Mark
 
 Booked = list[tuple[str, Key, Mark]]
-# Commits whose marks are kept here: more than the table of marks is ever behind.
-COMMITS_KEPT = 2 * COMMITS_MAX
+# Commits whose marks are kept here: all that the table of marks may lack are in slots.
+COMMITS_KEPT = SLOTS
 
 
 class Marks:

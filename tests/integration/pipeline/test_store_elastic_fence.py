@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.store import StoreError, Undecodable
 from pipeline.store.elastic import books as elastic_books
-from pipeline.store.elastic import names
+from pipeline.store.elastic import booked, names
 from pipeline.store.elastic.store import ElasticsearchStore
 from tests.unit.pipeline.events import T0, run_event
 
@@ -229,7 +229,7 @@ def test_spans_of_void_numbers_are_told_in_the_books_and_bounded(writer, monkeyp
             store.begin_anew()
         store.append(runs(n, n))
         refresh(store)
-        (last,) = elastic_books.read_totals(store._reader).values()
+        (last,) = booked.totals(store._reader).values()
         (commit,) = [hit for page in store._reader.hits("bellrock-books-*", {"term": {"number": last["number"]}}) for hit in page]
         told.append(commit["_source"]["void"])
     assert told == [[[1, 1]], [[1, 1], [3, 3]], [[3, 3], [5, 6]], [[5, 6], [8, 8]]]
