@@ -1,5 +1,6 @@
 """`bellrock retention`."""
 
+import dataclasses
 import datetime
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
