@@ -66,8 +66,8 @@ class Groups:
         lacking = self.lacking(away, nodes)
         if lacking is not None:
             raise GroupAway(lacking)
-        groups = None if within is None else self._of(within)
-        if groups is not None and not groups & away:
+        groups = None if within is None or away else self._of(within)
+        if groups is not None:
             return self._reader.only(groups)
         if away:
             with self._lock:
@@ -94,7 +94,7 @@ class Groups:
         """The groups that know some nodes; None where there is one that none knows: somebody wrote its records who keeps no books."""
         if self._reader.has_others():
             return None
-        known = self._known(nodes, self.away())
+        known = self._known(nodes, frozenset())
         return frozenset().union(*known.values()) if len(known) == len(set(nodes)) and known else None
 
     def _known(self, nodes: Collection[str], away: frozenset[str]) -> dict[str, frozenset[str]]:
