@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from .models import JobRow, LaunchRow, ProfileRow
+from .models import JobRow, LaunchRow, ProfileRow, ProfileTextRow
 from .runs import LATEST_NS
 from .search import search_text
 from .types import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, clean
@@ -48,7 +48,8 @@ def apply(session: Session, event: dict[str, Any], user_name: Callable[[int], st
     _sum_up(job, session.scalars(select(LaunchRow).where(LaunchRow.job == job.id)).all())
     if is_new or session.is_modified(job):
         # Its figures rest on what the job was.
-        session.execute(delete(ProfileRow).where(ProfileRow.job == job.id))
+        if session.execute(delete(ProfileRow).where(ProfileRow.job == job.id)).rowcount:
+            session.execute(delete(ProfileTextRow).where(ProfileTextRow.job == job.id))
     return job.key
 
 

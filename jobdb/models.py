@@ -61,7 +61,7 @@ class LaunchRow(Base):
 
 
 class ProfileRow(Base):
-    """The profile of a settled job: all of it as JSON, and its single figures as columns, to sort and to add up by.
+    """The single figures of a settled job's profile, to sort and to add up by: narrow rows, since a sorted list reads all of them.
 
     `version` is the store's when it was computed, `format` that of the figures. The columns have the figures' names
     (`jobdb.profile.Profile`); None where they are not known. slowest_op_s: of `slowest_op`, seconds."""
@@ -71,7 +71,6 @@ class ProfileRow(Base):
     job: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
     version: Mapped[int] = mapped_column(BigInteger)
     format: Mapped[int] = mapped_column(BigInteger)
-    json: Mapped[str] = mapped_column(Exact())
     granularity: Mapped[str | None] = mapped_column(Exact(16))
     nodes: Mapped[int | None] = mapped_column(BigInteger)
     io_nodes: Mapped[int | None] = mapped_column(BigInteger)
@@ -99,7 +98,17 @@ class ProfileRow(Base):
     slowest_op_s: Mapped[float | None] = mapped_column(Double)
 
 
-FIGURES = tuple(column.name for column in ProfileRow.__table__.columns if column.name not in ("job", "version", "format", "json", "slowest_op_s"))
+FIGURES = tuple(column.name for column in ProfileRow.__table__.columns if column.name not in ("job", "version", "format", "slowest_op_s"))
+
+
+class ProfileTextRow(Base):
+    """All of a profile as JSON; written and removed together with its figures. It hangs on the job, not on the figures: SQLite alters a table by
+    copying it and removing the old one, and with that all that hangs on its rows."""
+
+    __tablename__ = "profile_texts"
+
+    job: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
+    json: Mapped[str] = mapped_column(Exact())
 
 
 class PlaceRow(Base):

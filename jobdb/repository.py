@@ -16,11 +16,14 @@ from .engine import JobDBAway, JobDBError, Transactions, make_engine, message
 from .job import Job, Owner
 from .job_rows import COLUMNS, has_profile, node_names, read_job
 from .launches import apply
-from .models import FIGURES, JobRow, PlaceRow, ProfileRow
+from .models import FIGURES, JobRow, PlaceRow, ProfileRow, ProfileTextRow
 from .profile import FORMAT
 from .recent import Recent
 
 __all__ = ["Access", "JobDB", "JobDBAway", "JobDBError"]
+
+# What of a job is kept in this process: itself, its stored profile, and that one's version.
+_KEPT = ("job", "profile", "version")
 
 
 def system_user_name(uid: int) -> str | None:
@@ -45,7 +48,7 @@ class JobDB:
         self._engine, self.where = make_engine(self._access)
         self._transactions = Transactions(self._engine, self.where)
         self.accounts = Accounts(self._transactions)
-        self._recent = Recent()  # by ("job" or "profile", key)
+        self._recent = Recent()  # by (one of _KEPT, key)
         try:
             self.migrate()
         except DBAPIError as error:
@@ -99,7 +102,7 @@ class JobDB:
             self._recent.changed(None)
             raise
         if keys:
-            self._recent.changed([(what, key) for key in keys for what in ("job", "profile")])
+            self._recent.changed([(what, key) for key in keys for what in _KEPT])
         return keys
 
     def place(self, name: str) -> Any:
@@ -145,12 +148,13 @@ class JobDB:
             # Locked, as by whoever takes an event in: that may remove the row that is there.
             job = session.scalar(select(JobRow.id).where(JobRow.key == key).with_for_update())
             if job is not None:
-                session.merge(ProfileRow(job=job, version=version, format=FORMAT, json=text, slowest_op_s=slowest.get("seconds"), **columns))
+                session.merge(ProfileRow(job=job, version=version, format=FORMAT, slowest_op_s=slowest.get("seconds"), **columns))
+                session.merge(ProfileTextRow(job=job, json=text))
 
         try:
             self._transactions.write(work)
         finally:
-            self._recent.changed([("profile", key)])
+            self._recent.changed([("version", key), ("profile", key)])
 
     def settled(self, after: int, limit: int) -> tuple[list[Job], int]:
         """Settled jobs without a stored profile, in the order in which they were first heard of, from after number `after` (0: the first) on, and the
@@ -186,19 +190,13 @@ class JobDB:
 
     def profile_version(self, key: str) -> int | None:
         """The version of the profile last put, or None."""
-        found = self._profile(key)
-        return None if found is None else found[0]
+        query = select(ProfileRow.version).join(JobRow, has_profile()).where(JobRow.key == key)
+        return self._recent.get(("version", key), lambda: self._transactions.read(lambda session: session.scalar(query)))
 
     def get_profile(self, key: str) -> tuple[int, dict] | None:
         """The version and profile last put, or None."""
-        found = self._profile(key)
-        return None if found is None else (found[0], json.loads(found[1]))
-
-    def _profile(self, key: str) -> tuple[int, str] | None:
-        query = select(ProfileRow.version, ProfileRow.json).join(JobRow, has_profile()).where(JobRow.key == key)
-
-        def work(session: Session) -> tuple[int, str] | None:
-            found = session.execute(query).first()
-            return None if found is None else (found.version, found.json)
-
-        return self._recent.get(("profile", key), lambda: self._transactions.read(work))
+        query = select(ProfileRow.version, ProfileTextRow.json).join(JobRow, has_profile()).where(JobRow.key == key)
+        query = query.join(ProfileTextRow, ProfileTextRow.job == JobRow.id)
+        # The text is kept, not what it says: who gets that may change it.
+        found = self._recent.get(("profile", key), lambda: self._transactions.read(lambda session: session.execute(query).first()))
+        return None if found is None else (found.version, json.loads(found.json))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import BigInteger, Connection, Double, Select, case, cast, delete, distinct, func, insert, inspect, select
 
 from .job_rows import has_profile
-from .models import JobRow, LaunchRow, PlaceRow, ProfileRow
+from .models import JobRow, LaunchRow, PlaceRow, ProfileRow, ProfileTextRow
 
 # The row of `places` that knows which views were made.
 _MADE = "views"
@@ -151,7 +151,7 @@ VIEWS = (
     View("usage_by_io_mode_month", "Sums over the jobs of a month whose writes have a mode in common.", _usage(_MONTH.label("month"), ProfileRow.io_mode_write)),
 )  # fmt: skip
 # Nothing of accounts or tokens: what is not named here is refused.
-READABLE = tuple(model.__tablename__ for model in (JobRow, LaunchRow, ProfileRow)) + tuple(view.name for view in VIEWS)
+READABLE = tuple(model.__tablename__ for model in (JobRow, LaunchRow, ProfileRow, ProfileTextRow)) + tuple(view.name for view in VIEWS)
 
 
 def refresh(connection: Connection) -> None:

@@ -45,9 +45,14 @@ def add_column(table: str, column: sa.Column) -> None:
 
 
 def drop_columns(table: str, names: list[str]) -> None:
-    """Removes columns."""
+    """Removes columns, and what is in them."""
     there = [name for name in names if name in columns(table)]
-    if there:
+    if not there:
+        return
+    if op.get_context().dialect.name == "sqlite":
         with op.batch_alter_table(table) as batch:
             for name in there:
                 batch.drop_column(name)
+    else:
+        # Without FORCE they would stay in the rows, unseen, until these are written anew.
+        op.execute(f"ALTER TABLE {table} {', '.join(f'DROP COLUMN {name}' for name in there)}, FORCE")

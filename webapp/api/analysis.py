@@ -190,8 +190,8 @@ class Analyses:
 
     def _put(self, job: Job, version: int, runs: Runs, figures: dict) -> None:
         # What was worked out before retention dropped records stays.
-        stored = self._jobdb.get_profile(job.key)
-        if stored is not None and stored[0] > version:
+        stored = self._jobdb.profile_version(job.key)
+        if stored is not None and stored > version:
             return
         self._jobdb.put_profile(job.key, version, figures | {NODES: runs.nodes})
 

@@ -94,7 +94,7 @@ def killed_after(url, statements):
     left = [statements]
 
     def count(connection, cursor, statement, parameters, context, executemany):
-        if statement.lstrip().split(maxsplit=1)[0].upper() in ("CREATE", "DROP", "ALTER", "UPDATE", "INSERT", "DELETE"):
+        if statement.lstrip().split(maxsplit=1)[0].upper() in ("CREATE", "DROP", "ALTER", "UPDATE", "INSERT", "REPLACE", "DELETE"):
             if not left[0]:
                 raise Killed
             left[0] -= 1

@@ -5,6 +5,7 @@ import threading
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy import text
 
 from jobdb.profile import LISTED
@@ -201,6 +202,20 @@ def test_profile_goes_when_the_job_changes(db):
     assert db.get_profile("7") is None
 
 
+def test_version_of_a_profile_is_told_without_its_text_and_kept_until_it_changes(db):
+    db.apply_event(event())
+    db.put_profile("7", 3, figures())
+    statements = []
+    sqlalchemy_event.listen(db._engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
+    assert [db.profile_version("7"), db.profile_version("7")] == [3, 3]
+    (asked,) = [statement for statement in statements if "SELECT" in statement]
+    assert "profiles" in asked and "profile_texts" not in asked
+    db.put_profile("7", 4, figures())
+    assert db.profile_version("7") == 4
+    db.apply_event(event(launch="l2"))
+    assert db.profile_version("7") is None
+
+
 def test_profile_of_an_older_format_does_not_count(db, monkeypatch):
     db.apply_event(event())
     db.put_profile("7", 3, figures())
@@ -248,8 +263,6 @@ def test_list_of_ten_thousand_jobs_is_quick(db):
     """No time is asserted: what counts is that a page asks the database a fixed number of questions."""
     fill(db)
     statements = []
-    from sqlalchemy import event as sqlalchemy_event
-
     sqlalchemy_event.listen(db._engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
     db.jobs(limit=5)
     few = len(statements)
