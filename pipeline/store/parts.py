@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from pipeline.store.elastic.budget import Budget
+    from pipeline.store.elastic.shards import Budget
 
 # Class of data → kind of record, as indices are named.
 CLASSES = {"runs": "run", "samples": "sample", "rollups": "rollup", "letters": "letter", "job_events": "job"}
