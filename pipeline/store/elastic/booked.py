@@ -57,13 +57,16 @@ class Marks:
             for group in [group for group, read in self._read.items() if heads.get(group, read) < read]:
                 del self._read[group], self._moved[group]  # it has begun anew
             behind = {group: self._read.get(group, 0) for group, head in heads.items() if head > self._read.get(group, 0)}
+            seen = dict(behind)
             for commit in _commits_after(reader, behind):
+                seen[commit["group"]] = max(seen[commit["group"]], commit["number"])
                 of_group = self._moved.setdefault(commit["group"], {})
                 for row in commit["marks"]:
                     if of_group.get((row[0], row[1]), (0,))[0] < commit["number"]:
                         of_group[row[0], row[1]] = commit["number"], row
             for group in behind:
-                self._read[group] = heads[group]
+                # Not beyond what was there: where a node went away, the head may have been found on its copy, and the other one shows that commit within a second.
+                self._read[group] = min(heads[group], seen[group])
                 of_group = self._moved.get(group, {})
                 self._moved[group] = {which: moved for which, moved in of_group.items() if moved[0] > heads[group] - COMMITS_KEPT}
             return [(group, row) for group in heads for (node, _), (_, row) in self._moved.get(group, {}).items() if nodes is None or node in nodes]

@@ -22,7 +22,10 @@ BY_BOOT: tuple[dict, ...] = ({"node": {"terms": {"field": "node"}}}, {"boot": {"
 UNBOOKED: dict[str, Any] = {"bool": {"must_not": [{"exists": {"field": "commit"}}]}}
 # In the place of a kind: all of them, and the books alone.
 EVERY, BOOKS = "*", "books"
-_STRICT = "ignore_unavailable=true&allow_no_indices=true&allow_partial_search_results=false"
+# Where a group has two nodes each refreshes its own copy when it likes: questions that belong together must go to one, or what is moved from one document
+# to another between two of them (marks, from commits into their table) is in neither.
+_ONE_COPY = "preference=bellrock"
+_STRICT = f"ignore_unavailable=true&allow_no_indices=true&allow_partial_search_results=false&{_ONE_COPY}"
 
 
 class Reader:
@@ -110,7 +113,8 @@ class Reader:
             "query": {"term": {"type": "commit"}},
             "aggs": {"g": {"terms": {"field": "group", "size": GROUPS_MAX}, "aggs": {"h": {"max": {"field": "head"}}}}},
         }
-        found = self.client.ask("POST", "/bellrock-books-*/_search?ignore_unavailable=true&allow_no_indices=true&allow_partial_search_results=true", body)
+        path = f"/bellrock-books-*/_search?ignore_unavailable=true&allow_no_indices=true&allow_partial_search_results=true&{_ONE_COPY}"
+        found = self.client.ask("POST", path, body)
         if "aggregations" not in found:
             return {}
         return {bucket["key"]: int(bucket["h"]["value"]) for bucket in found["aggregations"]["g"]["buckets"]}
@@ -143,7 +147,8 @@ class Reader:
                 if page:
                     yield page
                 return
-        opened = self.client.ask("POST", f"/{self.among(pattern)}/_pit?keep_alive={KEEP_ALIVE}&ignore_unavailable=true&allow_partial_search_results=false", fine=(404,))
+        path = f"/{self.among(pattern)}/_pit?keep_alive={KEEP_ALIVE}&ignore_unavailable=true&allow_partial_search_results=false&{_ONE_COPY}"
+        opened = self.client.ask("POST", path, fine=(404,))
         if "id" not in opened:
             return
         pit, left = opened["id"], limit
