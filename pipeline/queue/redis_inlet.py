@@ -38,8 +38,9 @@ class RedisInlet:
             if not self._is_checked:
                 self._warnings = self._connection.ask(lambda: check(self._connection.client, self._settings.name))
                 self._is_checked = True
+            # Once: what was pushed of a put that fails in the middle comes again, and would fill the room.
+            self._wait_for_room()
             for part in _pushes(items):
-                self._wait_for_room()
                 self._length = self._connection.ask(lambda part=part: _push(self._connection.client, self._settings.name, part))
         except QueueError:
             self._is_checked = False  # it may be another when it is back

@@ -95,6 +95,12 @@ def books(group: str) -> str:
     return f"bellrock-books-{group}"
 
 
+def group_of_books(index: str) -> str | None:
+    """The group whose books an index is; None for one that is none's."""
+    group = index.removeprefix("bellrock-books-")
+    return group if group != index and GROUP.fullmatch(group) else None
+
+
 def of_group(group: str, kind: str = "*") -> str:
     """Pattern of a group's indices of a kind, of all but its books by default."""
     return f"bellrock-*-{group}-*" if kind == "*" else f"bellrock-{kind}-*-{group}-*"

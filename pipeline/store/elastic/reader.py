@@ -46,19 +46,23 @@ class Reader:
         self._others = False
         self._others_at = float("-inf")
 
-    def heads(self, kind: str | None = EVERY) -> dict[str, int]:
-        """Group → number of its last commit whose documents of a kind (by default, of all, and the books) can all be found by now; None: of its last commit."""
+    def heads(self, kind: str | None = EVERY, asks: Callable[[str], bool] = lambda group: True) -> dict[str, int]:
+        """Group → number of its last commit whose documents of a kind (by default, of all, and the books) can all be found by now; None: of its last commit.
+        asks: which groups are asked; of others no index is touched."""
         with self._lock:
             own = self._own()
             if time.monotonic() - self._read_at > HEADS_KEPT_S:
-                self._heads |= self._read_heads()
+                found, is_whole = self._read_heads()
+                # A group whose node is down keeps the head that was known, and its records cannot be had meanwhile; one that is gone is gone.
+                self._heads = found if is_whole else self._heads | found
                 self._read_at = time.monotonic()
             if own is not None:
                 self._heads[own[0]] = own[1]
+            heads = {group: head for group, head in self._heads.items() if asks(group)}
             if kind is None:
-                return dict(self._heads)
+                return heads
             visible = self._visible.setdefault(kind, {})
-            behind = [group for group, head in self._heads.items() if head not in (visible.get(group), self._visible.get(EVERY, {}).get(group))]
+            behind = [group for group, head in heads.items() if head not in (visible.get(group), self._visible.get(EVERY, {}).get(group))]
             for at in range(0, len(behind), names.PATTERNS_MAX):
                 part = behind[at : at + names.PATTERNS_MAX]
                 # Of others the books are: their commit was found.
@@ -66,8 +70,8 @@ class Reader:
                 indices = [*(names.of_group(group, kind) for group in part if kind != BOOKS), *books]
                 if indices:
                     self.refresh(",".join(indices))
-                visible |= {group: self._heads[group] for group in part}
-            return dict(self._heads)
+                visible |= {group: heads[group] for group in part}
+            return heads
 
     def without(self, groups: frozenset[str]) -> "Reader":
         """The same, for the groups besides these."""
@@ -106,18 +110,18 @@ class Reader:
         body = {"size": 0, "query": UNBOOKED, "track_total_hits": 1, "terminate_after": 1}
         return self.search("bellrock-run-*,bellrock-sample-*,bellrock-job-*", body)["hits"]["total"]["value"] > 0
 
-    def _read_heads(self) -> dict[str, int]:
-        # A group whose node is down keeps the head that was known, and its records cannot be had meanwhile.
-        body = {
-            "size": 0,
-            "query": {"term": {"type": "commit"}},
-            "aggs": {"g": {"terms": {"field": "group", "size": GROUPS_MAX}, "aggs": {"h": {"max": {"field": "head"}}}}},
-        }
+    def _read_heads(self) -> tuple[dict[str, int], bool]:
+        """The head of each group, and whether all groups are there. Whose books a document is in tells its group: not what it says."""
+        books = {"terms": {"field": "_index", "size": GROUPS_MAX}, "aggs": {"head": {"max": {"field": "head"}}}}
+        body = {"size": 0, "query": {"term": {"type": "commit"}}, "aggs": {"books": books}}
         path = f"/bellrock-books-*/_search?ignore_unavailable=true&allow_no_indices=true&allow_partial_search_results=true&{_ONE_COPY}"
         found = self.client.ask("POST", path, body)
-        if "aggregations" not in found:
-            return {}
-        return {bucket["key"]: int(bucket["h"]["value"]) for bucket in found["aggregations"]["g"]["buckets"]}
+        heads = {}
+        for bucket in found.get("aggregations", {"books": {"buckets": []}})["books"]["buckets"]:
+            group = names.group_of_books(bucket["key"])
+            if group is not None and bucket["head"]["value"] is not None:
+                heads[group] = int(bucket["head"]["value"])
+        return heads, not found["_shards"]["failed"]
 
     def refresh(self, pattern: str) -> None:
         self.client.ask("POST", f"/{pattern}/_refresh?ignore_unavailable=true&allow_no_indices=true", fine=(404,))
@@ -137,11 +141,15 @@ class Reader:
         """The answer to one question to all of `pattern`; raises StoreError where a part of it is missing."""
         return self.client.ask("POST", f"/{self.among(pattern)}/_search?{_STRICT}", body)
 
-    def hits(self, pattern: str, query: dict, source: Any = True, sort: list | None = None, limit: int | None = None, *, many: bool = False) -> Iterator[list[dict]]:
-        """Documents in pages: of each hit `_source`, and `_id` and `_index` (with `source` False alone). many: more than a page of them are to be expected."""
+    def hits(
+        self, pattern: str, query: dict, source: Any = True, sort: list | None = None, limit: int | None = None, *, many: bool = False, of: str = "", pages: int = PAGE
+    ) -> Iterator[list[dict]]:
+        """Documents in pages: of each hit `_source`, and `_id` and `_index` (with `source` False alone), and `of`. many: more than a page of them are to be
+        expected. pages: how many a page has."""
+        keys = f"{_keys(source)},hits.hits.{of}" if of else _keys(source)
         if not many:
-            size = PAGE if limit is None else min(PAGE, limit)
-            page = self._page(pattern, query, source, sort, size)
+            size = pages if limit is None else min(pages, limit)
+            page = self._page(pattern, query, source, sort, size, keys)
             # Most are few, which one question gets; a search over several is opened for the others, and read from the beginning.
             if len(page) < size or len(page) == limit:
                 if page:
@@ -155,8 +163,8 @@ class Reader:
         body: dict[str, Any] = {"query": query, "_source": source, "track_total_hits": False, "sort": sort or [{"_shard_doc": "asc"}]}
         try:
             while left is None or left > 0:
-                size = PAGE if left is None else min(PAGE, left)
-                path = f"/_search?allow_partial_search_results=false&filter_path=pit_id,{_keys(source)},hits.hits.sort"
+                size = pages if left is None else min(pages, left)
+                path = f"/_search?allow_partial_search_results=false&filter_path=pit_id,{keys},hits.hits.sort"
                 found = self.client.ask("POST", path, body | {"size": size, "pit": {"id": pit, "keep_alive": KEEP_ALIVE}})
                 pit = found.get("pit_id", pit)
                 page = found.get("hits", {}).get("hits", [])
@@ -169,11 +177,11 @@ class Reader:
         finally:
             self.client.ask("DELETE", "/_pit", {"id": pit}, fine=(404,))
 
-    def _page(self, pattern: str, query: dict, source: Any, sort: list | None, size: int) -> list[dict]:
+    def _page(self, pattern: str, query: dict, source: Any, sort: list | None, size: int, keys: str) -> list[dict]:
         """The first documents; `_shard_doc` orders those of an opened search alone."""
         order = [part for part in sort or [{"_doc": "asc"}] if "_shard_doc" not in part]
         body = {"query": query, "_source": source, "track_total_hits": False, "sort": order, "size": size}
-        path = f"/{self.among(pattern)}/_search?{_STRICT}&filter_path={_keys(source)}"
+        path = f"/{self.among(pattern)}/_search?{_STRICT}&filter_path={keys}"
         return self.client.ask("POST", path, body).get("hits", {}).get("hits", [])
 
     def composite(self, pattern: str, query: dict, sources: Sequence[dict], aggs: dict | None = None) -> Iterator[dict]:
@@ -201,9 +209,9 @@ class Partial(Reader):
         self.client = whole.client
         self._whole, self._left_out = whole, left_out
 
-    def heads(self, kind: str | None = EVERY) -> dict[str, int]:
+    def heads(self, kind: str | None = EVERY, asks: Callable[[str], bool] = lambda group: True) -> dict[str, int]:
         """See `Reader.heads`."""
-        return {group: head for group, head in self._whole.heads(kind).items() if group not in self._left_out}
+        return self._whole.heads(kind, lambda group: group not in self._left_out and asks(group))
 
     def among(self, pattern: str) -> str:
         """See `Reader.among`."""
@@ -221,9 +229,9 @@ class Only(Reader):
         self.client = whole.client
         self._whole, self._groups = whole, groups
 
-    def heads(self, kind: str | None = EVERY) -> dict[str, int]:
+    def heads(self, kind: str | None = EVERY, asks: Callable[[str], bool] = lambda group: True) -> dict[str, int]:
         """See `Reader.heads`."""
-        return {group: head for group, head in self._whole.heads(kind).items() if group in self._groups}
+        return self._whole.heads(kind, lambda group: group in self._groups and asks(group))
 
     def patterns(self, kind: str, from_ns: int | None = None, to_ns: int | None = None) -> str:
         """See `Reader.patterns`."""

@@ -15,8 +15,8 @@ from pipeline.store.elastic.bulk import action
 from pipeline.store.elastic.reader import UNBOOKED, Reader, all_of
 
 KIND = ROLLUP.name
-# Begins and lengths of long runs' middles that one question tells of.
-LONGER_MAX = 1000
+# Begins of long runs' middles, and lengths of each, that one question tells of: with the steps no more buckets than Elasticsearch gives out (65,536).
+LONGER_MAX = 100
 _SUMS_AGG = {name: {"sum": {"field": name}} for name in SUMS}
 
 

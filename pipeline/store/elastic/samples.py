@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 import orjson
 
 from pipeline.schema import KINDS
-from pipeline.store import BEGIN, Place, StoreError
+from pipeline.store import BEGIN, Place, PlaceLost, StoreError
+from pipeline.store.elastic.books import SLOTS
 from pipeline.store.elastic.reader import BY_BOOT, Reader, all_of
 from pipeline.store.mark import Key
 
@@ -26,6 +27,13 @@ def to_heads(place: Place) -> dict[str, int]:
 
 def to_place(heads: dict[str, int]) -> Place:
     return orjson.dumps(dict(sorted(heads.items()))).decode() if heads else BEGIN
+
+
+def not_before(place: dict[str, int], heads: dict[str, int]) -> dict[str, int]:
+    """The heads, none below what has been read: another copy of the books may be a moment behind. Raises PlaceLost where a group has begun anew."""
+    if any(head < place.get(group, 0) - SLOTS for group, head in heads.items()):
+        raise PlaceLost("a group of nodes has begun anew in Elasticsearch")
+    return {group: max(head, place.get(group, 0)) for group, head in heads.items()}
 
 
 def totals(reader: Reader, component: str, nodes: Sequence[str], after: Place) -> tuple[list[tuple[str, str, float, float]], Place]:
@@ -94,7 +102,7 @@ def sums_by_time(
 def _since(reader: Reader, after: Place) -> tuple[dict[str, int], dict]:
     """The heads to go on from, and the filter of what came since. What others wrote without commits is never new: `sums` alone counts it."""
     before = to_heads(after)
-    heads = reader.heads(_KIND)
+    heads = not_before(before, reader.heads(_KIND))
     return before | {group: head for group, head in heads.items() if head}, reader.committed(_KIND, before, heads)
 
 

@@ -264,3 +264,19 @@ def test_what_is_missing_is_told_of_commits_and_table_alike(store, monkeypatch):
             other = ElasticsearchStore(store._settings)
             assert other.missing(["cn1"], 0, 2**62) == missing, (seqs, up_to_date)
             other.close()
+
+
+def test_what_a_log_server_writes_into_its_books_says_nothing_of_others(store):
+    """Who may write into one group's books may write anything there."""
+    store.append([run_event(1), run_event(5)])
+    commit = {"type": "commit", "head": 1, "number": 1}
+    for place, more in enumerate(({"group": "*"}, {"group": "g2/_close?a="}, {"group": "g1", "number": None}, {"group": "g1", "marks": [[1], None]})):
+        document = {"type": "commit"} | ({} if more["group"] == "g1" else commit) | more
+        store.client.ask("PUT", f"/bellrock-books-g1/_doc/odd{place}?refresh=true", document)
+    store.client.ask("PUT", "/bellrock-books-g1/_doc/odd?refresh=true", {"type": "mark", "group": "g2", "node": "cn1", "missing": 3, "mark": ["cn1"]})
+    reader = ElasticsearchStore(store._settings)
+    asked, send = [], reader.client._send
+    reader.client.send = lambda method, path, body, headers: asked.append(path) or send(method, path, body, headers)
+    assert reader.missing(["cn1"], 0, 2**62) == {"cn1": 3} and reader.version("local-1") == 2
+    assert set(reader._reader.heads()) == {"g1"} and not any("g2" in path or "-*-*-" in path for path in asked)
+    reader.close()

@@ -17,7 +17,7 @@ class Noting:
         if "/_pit" in path:
             return {"id": "p"} if method == "POST" else {}
         hits = [{"_id": "a", "sort": [1]}] * (PAGE if "pit" not in body else 1)
-        return {"hits": {"hits": hits, "total": {"value": 1}}, "aggregations": {"g": {"buckets": []}, "c": {"buckets": []}}}
+        return {"hits": {"hits": hits, "total": {"value": 1}}, "aggregations": {"books": {"buckets": []}, "c": {"buckets": []}}, "_shards": {"failed": 0}}
 
 
 def test_all_questions_go_to_the_same_copy_of_an_index():
@@ -31,6 +31,42 @@ def test_all_questions_go_to_the_same_copy_of_an_index():
     assert len(asked) == 5 and all("preference=bellrock" in path for path in asked), asked
     # An opened search knows the copies that it was opened on, and takes no other.
     assert not [path for path in client.paths if path.startswith("/_") and "preference" in path]
+
+
+class Answering:
+    """Answers a question about heads, with some groups away or none."""
+
+    def __init__(self):
+        self.heads, self.failed, self.paths = {}, 0, []
+
+    def ask(self, method, path, body=None, *, fine=()):
+        self.paths.append(path)
+        buckets = [{"key": index, "head": {"value": head}} for index, head in self.heads.items()]
+        return {"aggregations": {"books": {"buckets": buckets}}, "_shards": {"failed": self.failed}}
+
+
+def test_a_group_that_is_gone_is_forgotten_and_one_that_is_away_is_not(monkeypatch):
+    monkeypatch.setattr("pipeline.store.elastic.reader.HEADS_KEPT_S", -1)
+    client = Answering()
+    reader = Reader(client, lambda: None)
+    client.heads = {"bellrock-books-g1": 3.0, "bellrock-books-g2": 4.0, "bellrock-books-x/_close": 9.0}
+    assert reader.heads("run") == {"g1": 3, "g2": 4} == reader.heads(None)
+    client.heads, client.failed = {"bellrock-books-g1": 5.0}, 1
+    assert reader.heads(None) == {"g1": 5, "g2": 4} and reader.without(frozenset({"g2"})).heads("run") == {"g1": 5}
+    client.failed = 0
+    assert reader.heads(None) == {"g1": 5}
+
+
+def test_indices_of_groups_that_are_not_asked_are_not_refreshed(monkeypatch):
+    monkeypatch.setattr("pipeline.store.elastic.reader.HEADS_KEPT_S", -1)
+    client = Answering()
+    reader = Reader(client, lambda: None)
+    client.heads = {f"bellrock-books-g{number}": 1.0 for number in range(3)}
+    for asking, expected in ((reader.only(frozenset({"g1"})), ["g1"]), (reader.without(frozenset({"g2"})), ["g0"]), (reader, ["g2"]), (reader, [])):
+        client.paths.clear()
+        asking.heads("run")
+        refreshed = [path.split("/")[1] for path in client.paths if "_refresh" in path]
+        assert refreshed == [f"bellrock-run-*-{group}-*" for group in expected]
 
 
 class Lagging:
@@ -48,9 +84,9 @@ class Lagging:
     def books(self):
         return "bellrock-books-*"
 
-    def hits(self, pattern, query):
+    def hits(self, pattern, query, source=True, **more):
         after = [part["bool"]["filter"][1]["range"]["number"]["gt"] for part in query["bool"].get("should", [])]
-        yield [{"_source": commit} for commit in self.there if after and commit["number"] > after[0]]
+        yield [{"_index": "bellrock-books-g1", "_source": commit} for commit in self.there if after and commit["number"] > after[0]]
 
 
 def test_a_commit_that_is_seen_later_than_the_head_is_not_passed_over():
