@@ -5,7 +5,7 @@ from typing import Any
 
 from pipeline.store.elastic.templates import LAYERS
 
-READER, RETENTION = "bellrock_reader", "bellrock_retention"
+READER, RETENTION, ANALYST = "bellrock_reader", "bellrock_retention", "bellrock_analyst"
 _DROPPED = ("run", "sample", "rollup", "letter", "job")
 
 
@@ -27,6 +27,7 @@ def roles(groups: Iterable[str]) -> dict[str, dict[str, Any]]:
             ],
         },
     }
+    found[ANALYST] = {"cluster": [], "indices": [{"names": ["bellrock-*"], "privileges": ["read", "view_index_metadata"]}]}
     for group in groups:
         own = {"names": [f"bellrock-*-{group}-*", f"bellrock-*-{group}"], "privileges": ["create_index", "manage", "read", "index", "create_doc", "delete"]}
         found[writer(group)] = {"cluster": ["monitor", "manage_index_templates"], "indices": [own, {"names": aliases, "privileges": ["indices:admin/aliases"]}]}

@@ -24,6 +24,7 @@ DOCS = Path(__file__).resolve().parents[3] / "docs/elasticsearch.md"
 def node(server_folder, server_tls):
     roles = {name: role for block in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.S) for name, role in yaml.safe_load(block).items()}
     users = {"writer": User("write-it", ("bellrock_writer",)), "reader": User("read-it", ("bellrock_reader",))}
+    users |= {"analyst": User("ask-it", ("bellrock_analyst",))}
     users |= {"keeper": User("keep-it", ("bellrock_reader", "bellrock_retention"))}
     made = started(Elasticsearch(server_folder(), name="g1", group="g1", security=Security(server_tls, "admin-it", users, roles)))
     yield made
@@ -32,7 +33,7 @@ def node(server_folder, server_tls):
 
 def test_the_documented_roles_are_enough(node, server_tls, tmp_path):
     """One test: a start takes 15 s and more."""
-    for user, password in (("writer", "write-it"), ("reader", "read-it"), ("keeper", "keep-it"), ("wrong", "read-it2")):
+    for user, password in (("writer", "write-it"), ("reader", "read-it"), ("keeper", "keep-it"), ("analyst", "ask-it"), ("wrong", "read-it2")):
         (tmp_path / user).write_text(f"{password}\n")
         (tmp_path / user).chmod(0o600)
 
@@ -49,7 +50,7 @@ def test_the_documented_roles_are_enough(node, server_tls, tmp_path):
         *_, proof = store.proof()
         assert list(proof.boots.values()) == [(2, 2, 2)]
         store.close()
-    check_worked_questions(open_as("reader"))
+    check_worked_questions(open_as("analyst"))
     check_retention(open_as("reader"), open_as("keeper"))
     for store, what in (
         (open_as("reader", group="g1"), "the user's role lacks a privilege: see roles.yml"),
@@ -62,7 +63,7 @@ def test_the_documented_roles_are_enough(node, server_tls, tmp_path):
 
 
 def check_worked_questions(store):
-    """Each of docs/analyst.md, with the reader's role: all find something in what was written."""
+    """Each of docs/analyst.md, with the analyst's role: all find something in what was written."""
     questions = re.findall(r"^### (E\d+)\. .*?`GET (/\S+)`\n\n```json\n(.*?)\n```", ANALYST.read_text(), re.S | re.M)
     assert [name for name, _, _ in questions] == [f"E{n}" for n in range(1, len(questions) + 1)] and len(questions) >= 6
     found = {}
