@@ -1,6 +1,6 @@
 """The storing half: takes pieces of the queue, appends them to a store, and only then removes them.
 
-One thread takes, another appends: while a piece is appended, the next one is made ready, once a full one waits. Killed in between, what was
+One thread takes, another appends: while a piece is appended, the next one is taken and looked through, once a full one waits. Killed in between, what was
 not removed comes again, and the store drops what it has.
 """
 
@@ -9,12 +9,14 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pipeline.queue import NotOurs, Outlet, Piece, QueueError
 from pipeline.queue.items import event_of
 from pipeline.sink import StoreSink
 from pipeline.store import StoreError
+from pipeline.store.spans import Looked
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +145,7 @@ class Consumer:
                 continue
             wait_s = POLL_FIRST_S
             self._idle.clear()
-            self._put(piece)
+            self._put(replace(piece, items=Looked(piece.items, time.time_ns())))
 
     def _put(self, piece: Piece | None) -> None:
         """Hands over to the appending thread, and keeps the hold on the queue meanwhile. Raises QueueError."""

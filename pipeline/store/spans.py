@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from tracepack import Block
 
 from pipeline.schema import KINDS, native
 from pipeline.schema.times import AHEAD_NS, EARLIEST_NS, LATE_NS, LONGEST_NS
@@ -13,12 +14,21 @@ _RUN = KINDS["run"]
 _FIELDS = {field.name: field for field in _RUN.fields}
 
 
+class Looked(list[bytes]):
+    """Payloads that the compiled reader has looked through, so that it is done by the time when they are taken. A record that ended too far ahead then
+    is looked at once more."""
+
+    def __init__(self, payloads: Sequence[bytes], now_ns: int) -> None:
+        super().__init__(payloads)
+        self.block = _block(payloads, now_ns)
+
+
 class Spans:
     """Of some payloads, those that are good runs at first sight. `found`: where they follow each other, as `tracepack.Block.spans` tells; which of
     them the batch takes, `keep` is told. Its length: the number of runs kept."""
 
     def __init__(self, payloads: Sequence[bytes] = (), now_ns: int = 0) -> None:
-        self._block = native.runs().read(payloads, EARLIEST_NS, now_ns + AHEAD_NS, LONGEST_NS, now_ns - LATE_NS)
+        self._block = payloads.block if isinstance(payloads, Looked) else _block(payloads, now_ns)
         self.found = self._block.spans()
         self._kept: list[tuple[int, int]] = []
         self._count = 0
@@ -59,3 +69,7 @@ class Spans:
             return set()
         table = pa.table({"node": self.column("node"), "process": self.column("process")}).filter(pc.is_null(jobs))
         return {row["node"] for row in table.group_by(["node", "process"]).aggregate([]).to_pylist() if row["process"] == "node"}
+
+
+def _block(payloads: Sequence[bytes], now_ns: int) -> Block:
+    return native.runs().read(payloads, EARLIEST_NS, now_ns + AHEAD_NS, LONGEST_NS, now_ns - LATE_NS)

@@ -1,6 +1,6 @@
 """Windows of records as agents of many nodes would send them, and a program that sends them.
 
-    python -m tests.bench._windows PORT FILE     sends what `save` wrote, one connection a node, and ends when all is acknowledged
+    python -m tests.bench._windows PORT FILE     prints a line, waits for one, sends what `save` wrote, one connection a node, and ends when all is acknowledged
 """
 
 from __future__ import annotations
@@ -101,6 +101,8 @@ def main(port: int, path: Path) -> int:
             failed.append(error)
 
     threads = [threading.Thread(target=work, args=(sent,)) for sent in pickle.loads(path.read_bytes())]
+    print("ready", flush=True)
+    sys.stdin.readline()
     for thread in threads:
         thread.start()
     for thread in threads:

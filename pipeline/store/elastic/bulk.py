@@ -11,7 +11,7 @@ from pipeline.store.elastic.client import BUSY_TRIES_MAX, BUSY_WAIT_FIRST_S, Cli
 
 # A body ends with the document that takes it over this; several are under way at once. No document is larger than a frame of the
 # protocol (1 MiB), or a commit's marks.
-BODY_BYTES = 2 << 20
+BODY_BYTES = 1 << 20
 
 # A line of what is to be done, and where it is no removal one of the document, both with their ends: b'{"index":…}\n{…}\n'.
 Lines = Sequence[bytes]

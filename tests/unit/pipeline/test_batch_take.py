@@ -79,7 +79,7 @@ def test_both_find_the_same(seed):
     for batch in payloads(random.Random(seed)):
         added, took = Batch(marks, NOW_NS), Batch(marks, NOW_NS)
         added.add(events := [decoded(payload) for payload in batch])
-        took.take(batch, decoded)
+        took.take(Looked(batch, NOW_NS) if seed % 2 else batch, decoded)
         assert found(took) == found(added)
         assert len(took.kept) + len(took.spans) == len(added.kept)
         assert all(events[place] == event for place, event in took.events.items())
@@ -93,3 +93,13 @@ def test_what_follows_the_mark_is_not_decoded():
     lines = [orjson.dumps(run_event(seq, node=f"cn{seq // 100}")) for seq in range(1, 100)]
     batch.take(lines, lambda payload: pytest.fail(f"{payload!r} was decoded"))
     assert (batch.result.runs, batch.events) == (99, {})
+
+
+def test_what_was_looked_through_too_early_is_looked_at_again():
+    end_ns = NOW_NS + AHEAD_NS
+    line = orjson.dumps(run_event(1, start=end_ns - 1, end=end_ns))
+    batch, late = Batch({}, NOW_NS), Batch({}, NOW_NS)
+    batch.take(Looked([line], NOW_NS - 1), decoded)
+    assert (batch.result.runs, len(batch.spans), len(batch.events)) == (1, 0, 1)
+    late.take(Looked([line], NOW_NS), decoded)
+    assert (late.result.runs, len(late.spans), late.events) == (1, 1, {})

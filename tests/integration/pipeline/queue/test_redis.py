@@ -13,6 +13,23 @@ def numbered(first: int, last: int) -> list[bytes]:
     return [b"%d" % n for n in range(first, last + 1)]
 
 
+class Steps:
+    """A lock; when it is free for the `left`th time, `then` is called."""
+
+    def __init__(self, lock, left, then):
+        self._lock, self.left, self.then = lock, left, then
+
+    def __enter__(self):
+        self._lock.acquire()
+
+    def __exit__(self, *_):
+        self._lock.release()
+        self.left -= 1
+        if self.left == 0:
+            self.then()
+            self.left = 0
+
+
 @pytest.fixture
 def settings(redis_server) -> RedisSettings:
     return redis_server.queue(piece_items=10)
@@ -39,6 +56,28 @@ def test_pieces_are_ordered_and_removed_when_done(redis_server, settings, inlet)
         outlet.done(piece)
     outlet.release()
     assert redis_server.client.keys() == []
+
+
+def test_a_piece_is_done_while_the_next_one_is_read(redis_server, monkeypatch):
+    monkeypatch.setattr("pipeline.queue.redis_outlet.PIECE_CHUNK", 3)
+    settings = redis_server.queue(piece_items=10)
+    RedisInlet(settings).put(numbered(1, 30))
+    outlet = RedisOutlet(settings)
+    outlet.hold()
+    first = outlet.take(1)
+    steps = Steps(outlet._lock, 3, lambda: outlet.done(first))
+    monkeypatch.setattr(outlet, "_lock", steps)
+    second = outlet.take(1)
+    assert steps.left == 0 and look(settings)["taken"] == 20
+    third = outlet.take(1)
+    assert first.items + second.items + third.items == numbered(1, 30)
+    steps.left, steps.then = 3, outlet.release
+    RedisInlet(settings).put(numbered(31, 40))
+    with pytest.raises(NotOurs):
+        outlet.take(1)
+    assert outlet.hold() is None
+    again = [outlet.take(1).items for _ in range(3)]
+    assert sum(again, []) == numbered(11, 40)
 
 
 def test_what_was_not_done_comes_again_oldest_first(settings, inlet):
