@@ -67,9 +67,10 @@ def settle(store: Store, jobdb: JobDB) -> None:
             if last == after:
                 return
             after = last
-            # Two that have the same lock do not wait for each other.
-            for job, done in zip(jobs, pool.map(analyses.settle, jobs), strict=True):
-                if not done and not analyses.settle(job):
+            # Two that have the same lock do not wait for each other: one of them has its turn once all others had theirs.
+            left = [job for job, done in zip(jobs, list(pool.map(analyses.settle, jobs)), strict=True) if not done]
+            for job in left:
+                if not analyses.settle(job):
                     raise RuntimeError(f"job {job.key} cannot be settled")
 
 
