@@ -73,7 +73,8 @@ def lines(
             day_begin, day_end = dated.day(start)
             index = (kind, layer_of(kind, event), dated.of(start))
             indices[index] = index
-            before, after = _action(names.index(kind, index[1], group, index[2]), node, int(boot, 16))
+            # Who follows job events goes by the commit: one that was followed must not get back an earlier number, by a request that is carried out late.
+            before, after = _action(names.index(kind, index[1], group, index[2]), node, int(boot, 16), commit if kind == "job" else None)
             is_canonical = len(boot) == 16 and boot == boot.lower()
         text = raw[place] if raw is not None else None
         if text is not None and is_canonical and text[-1:] == b"}" and text[:1] == b"{" and b"\n" not in text and known.issuperset(event):
@@ -83,6 +84,8 @@ def lines(
     return out, set(indices)
 
 
-def _action(index: str, node: str, boot: int) -> tuple[bytes, bytes]:
+def _action(index: str, node: str, boot: int, version: int | None) -> tuple[bytes, bytes]:
+    """What comes before a record's number and after it. version: no document of a higher one is written over."""
     first, rest = names.node_boot(node, boot)
-    return b'{"index":{"_index":"%b","_id":%b' % (index.encode(), orjson.dumps(first)[:-1]), orjson.dumps(rest)[1:] + b"}}\n"
+    fence = b"" if version is None else b',"version":%d,"version_type":"external_gte"' % version
+    return b'{"index":{"_index":"%b","_id":%b' % (index.encode(), orjson.dumps(first)[:-1]), b"%b%b}}\n" % (orjson.dumps(rest)[1:], fence)

@@ -5,7 +5,7 @@ from typing import Any
 
 from pipeline.store import Place
 from pipeline.store.elastic.reader import UNBOOKED, Reader, all_of
-from pipeline.store.elastic.samples import to_heads, to_place
+from pipeline.store.elastic.samples import anew, to_heads, to_place
 
 # What others write bears no commit and may lie in a queue between: it is told again for so long after it came.
 AGAIN_MS = 3600 * 1000
@@ -28,6 +28,8 @@ class JobEvents:
         """See `pipeline.store.elastic.store.ElasticsearchStore.job_events`."""
         before = to_heads(after)
         heads = self._reader.heads(_KIND)
+        for group in anew(before, heads):
+            del before[group]
         new = self._reader.committed(_KIND, before, heads)
         found = self._read(new, limit)
         place = before | {group: head for group, head in heads.items() if head}

@@ -29,9 +29,14 @@ def to_place(heads: dict[str, int]) -> Place:
     return orjson.dumps(dict(sorted(heads.items()))).decode() if heads else BEGIN
 
 
+def anew(place: dict[str, int], heads: dict[str, int]) -> set[str]:
+    """The groups that have begun anew since a place. Heads a little below it are those of another copy of the books, which is a moment behind."""
+    return {group for group, head in heads.items() if head < place.get(group, 0) - SLOTS}
+
+
 def not_before(place: dict[str, int], heads: dict[str, int]) -> dict[str, int]:
-    """The heads, none below what has been read: another copy of the books may be a moment behind. Raises PlaceLost where a group has begun anew."""
-    if any(head < place.get(group, 0) - SLOTS for group, head in heads.items()):
+    """The heads, none below what has been read. Raises PlaceLost where a group has begun anew."""
+    if anew(place, heads):
         raise PlaceLost("a group of nodes has begun anew in Elasticsearch")
     return {group: max(head, place.get(group, 0)) for group, head in heads.items()}
 

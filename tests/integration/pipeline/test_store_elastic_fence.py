@@ -10,7 +10,7 @@ from pipeline.store import StoreError, Undecodable
 from pipeline.store.elastic import books as elastic_books
 from pipeline.store.elastic import booked, names
 from pipeline.store.elastic.store import ElasticsearchStore
-from tests.unit.pipeline.events import T0, run_event
+from tests.unit.pipeline.events import T0, job_event, run_event
 
 Such = Callable[[str, str, object], bool]
 TAKEN = "another process writes into this group's indices"
@@ -190,6 +190,37 @@ def test_a_request_that_was_given_up_adds_nothing_whenever_it_is_carried_out(wri
     refresh(now)
     now.append(runs(15, 15))
     assert_exact(now, 15)
+
+
+def test_a_job_event_is_followed_whenever_a_request_that_was_given_up_is_carried_out(writer, elastic):
+    store, follower = writer(), ElasticsearchStore(elastic)
+    store.append(runs(1, 5))
+    place = follower.job_events()[1]
+    late = give_up(store, lambda method, path, body: "/_bulk" in path and b'"event":' in body)
+    with pytest.raises(StoreError, match="did not answer in time"):
+        store.append([job_event(6)])
+    store.append([job_event(6)])
+    store.append(runs(7, 7))
+    late()
+    refresh(store)
+    events, place = follower.job_events(place)
+    assert [event["seq"] for event in events] == [6]
+    assert follower.job_events(place)[0] == [] and store.status()["records"]["job"] == 1
+    follower.close()
+
+
+def test_job_events_of_a_group_that_has_begun_anew_are_followed(writer, elastic):
+    store, follower = writer(), ElasticsearchStore(elastic)
+    for n in range(1, 80):
+        store.append([job_event(n)])
+    place = follower.job_events()[1]
+    store.client.ask("DELETE", "/bellrock-job-job-g1-before,bellrock-books-g1")
+    other = writer()
+    other.append([job_event(n, boot="ab") for n in range(1, 4)])
+    follower._reader.forget()
+    events, place = follower.job_events(place)
+    assert [event["seq"] for event in events] == [1, 2, 3] and follower.job_events(place)[0] == []
+    follower.close()
 
 
 def test_a_commit_of_our_own_that_is_carried_out_while_we_open_counts(writer):
