@@ -6,7 +6,7 @@ import secrets
 import time
 from dataclasses import dataclass
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import Row, bindparam, delete, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -188,7 +188,7 @@ class Accounts:
         row, account = found
         if account.disabled or now_ns >= min(row.expires_ns, row.used_ns + IDLE_NS) or row.door != door:
             return None
-        self._used(row, now_ns)
+        self._used(SessionRow, row, now_ns)
         return account, row.expires_ns
 
     def end_session(self, secret: str) -> None:
@@ -228,7 +228,7 @@ class Accounts:
         found = self._found(TokenRow, secret)
         if found is None or found[1].disabled or now_ns >= found[0].expires_ns:
             return None
-        self._used(found[0], now_ns)
+        self._used(TokenRow, found[0], now_ns)
         return found[1], found[0].id
 
     def tokens(self, name: str | None = None) -> list[Token]:
@@ -252,26 +252,40 @@ class Accounts:
 
         return self._transactions.write(work)
 
-    def _found(self, kind: type, secret: str):
-        """The row of a secret, and its account."""
+    def _found(self, kind: type, secret: str) -> tuple[Row, Account] | None:
+        """The columns of a secret's row, and its account."""
+        found = self._transactions.read(lambda session: session.execute(_OF_SECRET[kind], {"hash": _hash(secret)}).one_or_none())
+        if found is None:
+            return None
+        return found, Account(found.account_id, found.name, found.uid, found.role, found.account_created_ns, found.disabled_ns is not None)
 
-        def work(session: Session):
-            query = select(kind, AccountRow).join(AccountRow, AccountRow.id == kind.account).where(kind.hash == _hash(secret))
-            found = session.execute(query).one_or_none()
-            return None if found is None else (found[0], _account(found[1]))
-
-        return self._transactions.read(work)
-
-    def _used(self, row: SessionRow | TokenRow, now_ns: int) -> None:
+    def _used(self, kind: type, row: Row, now_ns: int) -> None:
         if row.used_ns is not None and now_ns < row.used_ns + USED_EVERY_NS:
             return
 
         def work(session: Session):
-            still = session.get(type(row), row.id)
+            still = session.get(kind, row.id)
             if still is not None:
                 still.used_ns = now_ns
 
         self._transactions.write(work)
+
+
+# Asked at each request: plain columns, put into SQL once, take a third of the time that objects do.
+_OF_SECRET = {
+    kind: select(
+        *kind.__table__.columns,
+        AccountRow.id.label("account_id"),
+        AccountRow.name,
+        AccountRow.uid,
+        AccountRow.role,
+        AccountRow.created_ns.label("account_created_ns"),
+        AccountRow.disabled_ns,
+    )
+    .join(AccountRow, AccountRow.id == kind.account)
+    .where(kind.hash == bindparam("hash"))
+    for kind in (SessionRow, TokenRow)
+}
 
 
 def _hash(secret: str) -> str:

@@ -5,7 +5,7 @@ import pwd
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Row, func, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -190,13 +190,19 @@ class JobDB:
 
     def profile_version(self, key: str) -> int | None:
         """The version of the profile last put, or None."""
-        query = select(ProfileRow.version).join(JobRow, has_profile()).where(JobRow.key == key)
-        return self._recent.get(("version", key), lambda: self._transactions.read(lambda session: session.scalar(query)))
+
+        def work(session: Session) -> int | None:
+            return session.scalar(select(ProfileRow.version).join(JobRow, has_profile()).where(JobRow.key == key))
+
+        return self._recent.get(("version", key), lambda: self._transactions.read(work))
 
     def get_profile(self, key: str) -> tuple[int, dict] | None:
         """The version and profile last put, or None."""
-        query = select(ProfileRow.version, ProfileTextRow.json).join(JobRow, has_profile()).where(JobRow.key == key)
-        query = query.join(ProfileTextRow, ProfileTextRow.job == JobRow.id)
+
+        def work(session: Session) -> Row | None:
+            query = select(ProfileRow.version, ProfileTextRow.json).join(JobRow, has_profile()).where(JobRow.key == key)
+            return session.execute(query.join(ProfileTextRow, ProfileTextRow.job == JobRow.id)).first()
+
         # The text is kept, not what it says: who gets that may change it.
-        found = self._recent.get(("profile", key), lambda: self._transactions.read(lambda session: session.execute(query).first()))
+        found = self._recent.get(("profile", key), lambda: self._transactions.read(work))
         return None if found is None else (found.version, json.loads(found.json))
