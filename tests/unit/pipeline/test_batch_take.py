@@ -9,6 +9,7 @@ from pipeline.schema import KINDS
 from pipeline.schema.times import AHEAD_NS, LATE_NS
 from pipeline.store import decoded
 from pipeline.store.batch import Batch
+from pipeline.store.spans import Looked
 from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
 
 NOW_NS = T0 + 10**12
