@@ -4,7 +4,9 @@ import hashlib
 import re
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sqlalchemy import Row, bindparam, delete, func, select
 from sqlalchemy.exc import IntegrityError
@@ -12,6 +14,9 @@ from sqlalchemy.orm import Session
 
 from .account_models import DOOR_LENGTH_MAX, LABEL_LENGTH_MAX, NAME_LENGTH_MAX, AccountRow, SessionRow, TokenRow
 from .engine import Transactions
+from .recent import Recent
+
+T = TypeVar("T")
 
 ROLES = ("user", "admin")
 _S = 10**9
@@ -22,6 +27,8 @@ IDLE_NS = 2 * 3600 * _S
 SESSIONS_MAX = 20
 TOKENS_MAX = 100
 TOKEN_DAYS_MAX = 366
+# What another process changes, such as a token that it revokes, is heeded after so long at the latest.
+SHOWN_S = 1.0
 # That a secret was used is written down at most so often.
 USED_EVERY_NS = 60 * _S
 TOKEN_PREFIX = "brk_"  # by which scanners of published code can tell one
@@ -70,6 +77,13 @@ class Accounts:
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
+        self._shown = Recent(age_s=SHOWN_S)  # by kind and hash, the row of a secret
+
+    def _write(self, work: Callable[[Session], T]) -> T:
+        try:
+            return self._transactions.write(work)
+        finally:
+            self._shown.changed(None)
 
     # -- accounts
 
@@ -89,7 +103,7 @@ class Accounts:
             return _account(row)
 
         try:
-            return self._transactions.write(work)
+            return self._write(work)
         except IntegrityError as error:
             raise AccountError(f"there is an account {name!r} already") from error
 
@@ -126,7 +140,7 @@ class Accounts:
             row.password = password_hash
             _forget_secrets(session, row.id)
 
-        self._transactions.write(work)
+        self._write(work)
 
     def rehash(self, account: Account, password_hash: str) -> None:
         """Keep the same password under another hash."""
@@ -136,7 +150,7 @@ class Accounts:
             if row is not None:
                 row.password = password_hash
 
-        self._transactions.write(work)
+        self._write(work)
 
     def set_disabled(self, name: str, disabled: bool) -> None:
         """Let an account in no longer, or again; the sessions and tokens of one that is disabled are gone for good. Raises AccountError."""
@@ -147,7 +161,7 @@ class Accounts:
             if disabled:
                 _forget_secrets(session, row.id)
 
-        self._transactions.write(work)
+        self._write(work)
 
     def remove(self, name: str) -> None:
         """The account is gone, with its tokens and sessions. Raises AccountError."""
@@ -157,7 +171,7 @@ class Accounts:
             _forget_secrets(session, row.id)
             session.delete(row)
 
-        self._transactions.write(work)
+        self._write(work)
 
     # -- sessions
 
@@ -174,7 +188,7 @@ class Accounts:
                 SessionRow(account=account.id, hash=_hash(secret), door=door[:DOOR_LENGTH_MAX], created_ns=now_ns, expires_ns=expires_ns, used_ns=now_ns)
             )
 
-        self._transactions.write(work)
+        self._write(work)
         return secret, expires_ns
 
     def session(self, secret: str, door: str, now_ns: int | None = None) -> tuple[Account, int] | None:
@@ -197,7 +211,7 @@ class Accounts:
         def work(session: Session):
             session.execute(delete(SessionRow).where(SessionRow.hash == _hash(secret)))
 
-        self._transactions.write(work)
+        self._write(work)
 
     # -- tokens
 
@@ -220,7 +234,7 @@ class Accounts:
             session.flush()
             return secret, _token(row, account.name)
 
-        return self._transactions.write(work)
+        return self._write(work)
 
     def token(self, secret: str, now_ns: int | None = None) -> tuple[Account, int] | None:
         """Whose token it is, and its id; None where it is unknown or has expired, and where the account is disabled."""
@@ -250,11 +264,16 @@ class Accounts:
             session.delete(row)
             return True
 
-        return self._transactions.write(work)
+        return self._write(work)
 
     def _found(self, kind: type, secret: str) -> tuple[Row, Account] | None:
         """The columns of a secret's row, and its account."""
-        found = self._transactions.read(lambda session: session.execute(_OF_SECRET[kind], {"hash": _hash(secret)}).one_or_none())
+        hashed = _hash(secret)
+
+        def read() -> Row | None:
+            return self._transactions.read(lambda session: session.execute(_OF_SECRET[kind], {"hash": hashed}).one_or_none())
+
+        found = self._shown.get((kind, hashed), read)
         if found is None:
             return None
         return found, Account(found.account_id, found.name, found.uid, found.role, found.account_created_ns, found.disabled_ns is not None)
@@ -268,7 +287,7 @@ class Accounts:
             if still is not None:
                 still.used_ns = now_ns
 
-        self._transactions.write(work)
+        self._write(work)
 
 
 # Asked at each request: plain columns, put into SQL once, take a third of the time that objects do.

@@ -13,10 +13,10 @@ ENTRIES_MAX = 2048
 
 
 class Recent:
-    """By key what was read last. All methods may be called from any thread."""
+    """By key what was read last, for at most `age_s`. All methods may be called from any thread."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] = time.monotonic, age_s: float = AGE_S) -> None:
+        self._clock, self._age_s = clock, age_s
         self._token = secrets.token_hex(8)
         self._lock = threading.Lock()  # owner of the rest
         self._changes = 0
@@ -26,7 +26,7 @@ class Recent:
         """What `read` answers, or answered since the key's last change. It must not be changed by who gets it."""
         with self._lock:
             found, changes = self._kept.get(key), self._changes
-            if found is not None and self._clock() - found[0] <= AGE_S:
+            if found is not None and self._clock() - found[0] <= self._age_s:
                 self._kept.move_to_end(key)
                 return found[1]
         began, answer = self._clock(), read()
@@ -50,6 +50,6 @@ class Recent:
 
     @property
     def state(self) -> str:
-        """A text that is another one after each change, in each process, and once in AGE_S."""
+        """A text that is another one after each change, in each process, and once in `age_s`."""
         with self._lock:
-            return f"{self._token}/{self._changes}/{self._clock() // AGE_S:.0f}"
+            return f"{self._token}/{self._changes}/{self._clock() // self._age_s:.0f}"

@@ -13,7 +13,7 @@ from typing import Any
 
 from bellrock import config, paths
 from bellrock.server import Server
-from webapp.api.cache import RedisCache
+from webapp.api.cache import NearCache
 
 FORGET, FORGOTTEN = "/forget", b"forgotten"
 
@@ -21,12 +21,13 @@ FORGET, FORGOTTEN = "/forget", b"forgotten"
 def forget(server: Server) -> None:
     """Empties every cache of ours."""
     parts = server.app.extensions["bellrock"]
-    if isinstance(parts.cache, RedisCache):
-        parts.cache._client.flushdb()
-    else:
-        with parts.cache._lock:
-            parts.cache._values.clear()
-            parts.cache._bytes = 0
+    near = parts.cache
+    if isinstance(near, NearCache):
+        near._far._client.flushdb()
+        near = near._near
+    with near._lock:
+        near._values.clear()
+        near._bytes = 0
     parts.jobdb._recent.changed(None)
     with parts.analyses._kept_lock:
         parts.analyses._kept.clear()

@@ -80,7 +80,7 @@ class Agents:
         if changes is None:
             return self._losses(nodes, from_ns, to_ns)
         key = f"losses {FORMAT} {orjson.dumps([changes, nodes, from_ns, to_ns]).decode()}"
-        kept = self._cache.get(key)
+        kept = self._cache.get(key, lambda kept: _told(kept) is not None)
         if kept is not None and (told := _told(kept)) is not None:
             return told
         before = self._store.partial()

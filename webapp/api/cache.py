@@ -1,6 +1,6 @@
 """Answers that are dear to work out and stay as they are: kept as bytes, in this process or in a Redis that outlives it.
 
-Nothing depends on it: what is not there is worked out again. Nothing is believed of what comes out of a place where others may write: `answer_of` has it checked."""
+Nothing depends on it: what is not there is worked out again. Nothing is believed of what comes out of a place where others may write: it is checked."""
 
 import hashlib
 import logging
@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 # So long a value is kept at most, and so large it is.
 AGE_S = 24 * 3600
 VALUE_BYTES_MAX = 1 << 20
-# Of all values in this process.
-BYTES_MAX = 64 << 20
+# Of all values in this process; fewer where they are in a Redis as well.
+BYTES_MAX, NEAR_BYTES_MAX = 64 << 20, 16 << 20
 # In Redis each key has one of so many places, where the last one written stays: never more values than that.
 PLACES = 4096
 # A Redis that does not answer within this costs more than it saves; it is asked again after so long.
@@ -28,13 +28,14 @@ AWAY_S = 15.0
 _DIGEST_BYTES = 32
 
 
+IsAnswer = Callable[[bytes], bool]
+
+
 class Cache(Protocol):
-    """Any thread may ask. No method raises for a cache that is away. is_own: whether nobody else can write there."""
+    """Any thread may ask. No method raises for a cache that is away."""
 
-    is_own: bool
-
-    def get(self, key: str) -> bytes | None:
-        """What was last put there, or None where it is gone."""
+    def get(self, key: str, is_answer: IsAnswer) -> bytes | None:
+        """What was last put there; None where it is gone, or is none by `is_answer`, which is asked where another may have put it there."""
         ...
 
     def put(self, key: str, value: bytes) -> None:
@@ -53,15 +54,13 @@ class Cache(Protocol):
 class ProcessCache:
     """In this process: those used last, within `bytes_max`."""
 
-    is_own = True
-
     def __init__(self, bytes_max: int = BYTES_MAX, clock: Callable[[], float] = time.monotonic) -> None:
         self._bytes_max, self._clock = bytes_max, clock
         self._lock = threading.Lock()  # owner of the rest
         self._values: OrderedDict[str, tuple[float, bytes]] = OrderedDict()  # with the time when each was put
         self._bytes = self._hits = self._misses = 0
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: str, is_answer: IsAnswer) -> bytes | None:
         """See `Cache.get`."""
         with self._lock:
             found = self._values.get(key)
@@ -104,8 +103,6 @@ class RedisCache:
     """In a Redis, `bellrock:cache:PLACE`: the key's digest, so that another's value in the same place is none, and the value. Raises ValueError for an address
     that is none."""
 
-    is_own = False
-
     def __init__(self, url: str, password_file: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         redis_client.check_url(url)
         self._url, self._clock = url, clock
@@ -115,11 +112,11 @@ class RedisCache:
         self._away_until_s = float("-inf")
         self._error: str | None = None
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: str, is_answer: IsAnswer) -> bytes | None:
         """See `Cache.get`."""
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
         found = self._ask(lambda: self._client.getrange(_place(digest), 0, _DIGEST_BYTES + VALUE_BYTES_MAX))
-        is_hit = type(found) is bytes and found[:_DIGEST_BYTES] == digest
+        is_hit = type(found) is bytes and found[:_DIGEST_BYTES] == digest and is_answer(found[_DIGEST_BYTES:])
         with self._lock:
             self._hits += is_hit
             self._misses += not is_hit
@@ -161,10 +158,34 @@ class RedisCache:
         self._client.close()
 
 
-def answer_of(cache: Cache, key: str, is_answer: Callable[[bytes], bool]) -> bytes | None:
-    """What was put under the key; None where it is gone, or is none by `is_answer`, which is asked where another may have put it there."""
-    kept = cache.get(key)
-    return kept if kept is not None and (cache.is_own or is_answer(kept)) else None
+class NearCache:
+    """A Redis, and in this process what was used last of it: to ask Redis, and to check what it says, takes longer than all else of an answer."""
+
+    def __init__(self, far: RedisCache) -> None:
+        self._near, self._far = ProcessCache(NEAR_BYTES_MAX), far
+
+    def get(self, key: str, is_answer: IsAnswer) -> bytes | None:
+        """See `Cache.get`."""
+        kept = self._near.get(key, is_answer)
+        if kept is None:
+            kept = self._far.get(key, is_answer)
+            if kept is not None:
+                self._near.put(key, kept)
+        return kept
+
+    def put(self, key: str, value: bytes) -> None:
+        """See `Cache.put`."""
+        self._near.put(key, value)
+        self._far.put(key, value)
+
+    def status(self) -> dict[str, Any]:
+        """See `Cache.status`."""
+        told = self._far.status()
+        return told | {"hits": told["hits"] + self._near.status()["hits"]}
+
+    def close(self) -> None:
+        """See `Cache.close`."""
+        self._far.close()
 
 
 def _place(digest: bytes) -> str:
@@ -173,4 +194,4 @@ def _place(digest: bytes) -> str:
 
 def open_cache(url: str, password_file: str) -> Cache:
     """The cache of [cache] in server.toml; "": in this process. Raises ValueError."""
-    return RedisCache(url, Path(password_file) if password_file else None) if url else ProcessCache()
+    return NearCache(RedisCache(url, Path(password_file) if password_file else None)) if url else ProcessCache()

@@ -15,7 +15,7 @@ from jobdb.series import SECOND_NS, Series, choose_step_ns, series, series_of_se
 from pipeline.store import SECONDS_STEPS_MAX
 
 from .analysis import Analyses, is_final
-from .cache import Cache, answer_of
+from .cache import Cache
 from .errors import ApiError, bad_parameter
 
 # As the job's page asks.
@@ -50,7 +50,7 @@ class Charts:
         key = self._key(job, question)
         if key is None:
             return self._work_out(job, question)
-        kept = answer_of(self._cache, key, is_answer)
+        kept = self._cache.get(key, is_answer)
         if kept is not None:
             return kept
         before = self._analyses.partial()

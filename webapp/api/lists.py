@@ -12,7 +12,7 @@ from jobdb.repository import JobDB
 
 from .analysis import Analyses, is_final
 from .as_json import encoded
-from .cache import Cache, answer_of
+from .cache import Cache
 
 # Of the answers; in the keys of the cache, so that another version's answers are none.
 FORMAT = 1
@@ -58,7 +58,7 @@ class Lists:
     def answer(self, wanted: Wanted, owner: Owner | None) -> bytes:
         """A page of jobs (of the owner; None: all) with their headline figures. Raises BadCursor."""
         key = f"jobs {FORMAT} {FIGURES_FORMAT} {orjson.dumps([self._jobdb.state(), owner, wanted]).decode()}"
-        kept = answer_of(self._cache, key, _is_answer)
+        kept = self._cache.get(key, _is_answer)
         if kept is not None:
             return kept
         page = self._jobdb.jobs(**asdict(wanted), owner=owner)

@@ -6,7 +6,7 @@ from jobdb.series import SECOND_NS, Series, series_of_seconds, step_for
 from pipeline.store import Store
 
 from .as_json import encoded
-from .cache import Cache, answer_of
+from .cache import Cache
 from .charts import is_answer
 
 # Of the answers; in the keys of the cache, so that another version's answers are none.
@@ -26,7 +26,7 @@ class NodeCharts:
         changes = self._store.changes([node], max(from_ns - step_ns, 0), to_ns + step_ns)
         key = f"node {FORMAT} {orjson.dumps([changes, node, from_ns, to_ns, points]).decode()}"
         if changes is not None:
-            kept = answer_of(self._cache, key, lambda kept: is_answer(kept, {"granularity"}))
+            kept = self._cache.get(key, lambda kept: is_answer(kept, {"granularity"}))
             if kept is not None:
                 return kept
         before = self._store.partial()

@@ -203,6 +203,7 @@ def test_a_job_event_is_followed_whenever_a_request_that_was_given_up_is_carried
     store.append(runs(7, 7))
     late()
     refresh(store)
+    follower._reader.forget()
     events, place = follower.job_events(place)
     assert [event["seq"] for event in events] == [6]
     assert follower.job_events(place)[0] == [] and store.status()["records"]["job"] == 1
@@ -213,10 +214,12 @@ def test_job_events_of_a_group_that_has_begun_anew_are_followed(writer, elastic)
     store, follower = writer(), ElasticsearchStore(elastic)
     for n in range(1, 80):
         store.append([job_event(n)])
+    refresh(store)
     place = follower.job_events()[1]
     store.client.ask("DELETE", "/bellrock-job-job-g1-before,bellrock-books-g1")
     other = writer()
     other.append([job_event(n, boot="ab") for n in range(1, 4)])
+    refresh(other)
     follower._reader.forget()
     events, place = follower.job_events(place)
     assert [event["seq"] for event in events] == [1, 2, 3] and follower.job_events(place)[0] == []
