@@ -1,6 +1,6 @@
 """What the agent takes on a compute node: memory idle and busy, CPU while a program reads 4 KiB at a time.
 
-CPU is in % of one core over the run. The records go over the real protocol to a receiver that keeps none.
+CPU is in % of one core over the run. The records go over the real protocol to a receiver that keeps none, and /metrics is asked for once a second.
 """
 
 from __future__ import annotations
@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 import time
+import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from bellrock.ports import free_port
 from pipeline.ingest import Ingest
 from pipeline.sink import StoreSink
 from pipeline.store import Appended, decoded
@@ -62,6 +65,13 @@ def busy(process: subprocess.Popen, command: list[str], env: dict[str, str]) -> 
     return (cpu_s(process.pid) - before) / (time.monotonic() - began) * 100, peak
 
 
+def _scrape(metrics: str, ended: threading.Event) -> None:
+    """Asks for /metrics once a second, as a Prometheus does less often."""
+    while not ended.wait(1):
+        with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=10) as found:
+            found.read()
+
+
 def run() -> list[dict]:
     with workplace() as place:
         pace = compiled("pace", place)
@@ -69,16 +79,22 @@ def run() -> list[dict]:
         data.mkdir()
         ingest = Ingest(StoreSink(Sink()), host="127.0.0.1", port=0)
         ingest.start()
+        metrics, ended = f"127.0.0.1:{free_port('127.0.0.1')}", threading.Event()
         try:
-            with agent(place, rings, ingest.port) as process:
+            with agent(place, rings, ingest.port, metrics) as process:
                 env = watch_environment(rings, data)
                 answer([str(pace), str(data / "file"), "seq", "1000", "1"], env)
+                scraper = threading.Thread(target=_scrape, args=(metrics, ended))
+                scraper.start()
                 time.sleep(2)  # what idle means: nothing to do for two seconds
                 idle = rss_mb(process.pid)
                 results = {
                     mode: busy(process, [str(pace), str(data / "file"), mode, str(RATE), str(SECONDS)], env) for mode in ("seq", "random")
                 }
+                ended.set()
+                scraper.join()
         finally:
+            ended.set()
             ingest.stop()
     beacon = {"baseline_name": "Beacon's compute-node daemon (NSDI'19, Table 7), MB", "baseline": 10.0}
     rows = [
