@@ -28,7 +28,7 @@ def is_silent(server: Mapping[str, Any], now_ns: int) -> bool:
 
 def troubles(group: Mapping[str, Any], now_ns: int) -> list[dict[str, str]]:
     """Of one group, the worst first. No log servers: Logstash writes, or an older one, which says nothing."""
-    return [*_of_indices(group), *_of_disks(group), *(one for server in group["log_servers"] for one in _of_server(server, now_ns))]
+    return [*_of_indices(group), *_of_nodes(group, now_ns), *_of_disks(group), *(one for server in group["log_servers"] for one in _of_server(server, now_ns))]
 
 
 def _of_indices(group: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -41,6 +41,14 @@ def _of_indices(group: Mapping[str, Any]) -> list[dict[str, str]]:
         hint = "free disk space there; then `PUT /bellrock-*/_settings` with index.blocks.read_only_allow_delete null, or `bellrock retention --apply` makes room"
         found.append(_trouble(text, hint))
     return found
+
+
+def _of_nodes(group: Mapping[str, Any], now_ns: int) -> list[dict[str, str]]:
+    """A copy is missed only while another one is there."""
+    if not group["nodes"]:
+        return []
+    hint = "start Elasticsearch there: until then nothing is kept twice; one that was taken out for good is told of for a day"
+    return [_trouble(f"its second node {node['name']} has been away for {_span((now_ns - node['seen_ns']) / _SECOND)}", hint) for node in group["nodes_away"]]
 
 
 def _of_disks(group: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -1,6 +1,7 @@
 """What an administrator must see of each group: whether its indices are there and take records."""
 
 import re
+import threading
 from typing import Any
 
 from pipeline.store.elastic import logservers
@@ -10,6 +11,8 @@ from pipeline.store.mark import Key, Mark
 
 # Roles in a node's letters that let it hold indices such as ours: data, and data_content.
 _DATA = frozenset("ds")
+# A node that has gone for good is missed for so long.
+MISSED_NS = 24 * 3600 * 10**9
 _GROUP = re.compile(r"bellrock-(?:books|[a-z]+-[a-z]+)-([a-z0-9_]{1,32})(?:-[0-9a-z.]+)?")
 
 
@@ -51,6 +54,25 @@ def group_states(reader: Reader, last: dict[str, dict], booked: list[tuple[str, 
         state["unassigned"].sort()
         state["blocked"].sort()
     return [states[group] for group in sorted(states)]
+
+
+class NodesSeen:
+    """Which data nodes each group had, so that one of two that is away is missed: Elasticsearch itself forgets it. Known since this process began."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # owner of the rest
+        self._seen_ns: dict[str, dict[str, int]] = {}  # by group and name, when it was there last
+
+    def away(self, states: list[dict[str, Any]], now_ns: int) -> list[dict[str, Any]]:
+        """The states, each with `nodes_away`: name and `seen_ns` of those that were there within a day and are not."""
+        with self._lock:
+            for state in states:
+                seen = self._seen_ns.setdefault(state["group"], {}) | {node["name"]: now_ns for node in state["nodes"]}
+                self._seen_ns[state["group"]] = {name: at_ns for name, at_ns in seen.items() if now_ns - at_ns < MISSED_NS}
+            return [
+                state | {"nodes_away": [{"name": name, "seen_ns": at_ns} for name, at_ns in sorted(self._seen_ns[state["group"]].items()) if at_ns != now_ns]}
+                for state in states
+            ]
 
 
 def nodes_of_groups(client: Client) -> dict[str, list[dict[str, Any]]]:

@@ -24,7 +24,7 @@ from pipeline.store.elastic.away import GroupAway, Groups
 from pipeline.store.elastic.books import Books, TakenOver
 from pipeline.store.elastic.bulk import Body, Bulk, action, bodies_of, removals
 from pipeline.store.elastic.client import Client, Settings, dumps
-from pipeline.store.elastic.health import group_states
+from pipeline.store.elastic.health import NodesSeen, group_states
 from pipeline.store.elastic.job_events import JobEvents
 from pipeline.store.elastic.reader import Reader
 from pipeline.store.elastic.runs import Asked
@@ -63,6 +63,7 @@ class ElasticsearchStore:
         self._reader = Reader(self.client, lambda: self._committed)
         self._marks = booked.Marks()
         self._groups = Groups(self._reader, self._marks)
+        self._nodes = NodesSeen()
         self._books = None if group is None else Books(self.client, self._bulk, self._reader, names.check_group(group), settings.period)
         self._append_lock = threading.Lock()  # owner of _books, _is_open, _taken
         self._is_open = self._begins_anew = False
@@ -376,7 +377,7 @@ class ElasticsearchStore:
     def status(self) -> dict[str, Any]:
         """See `Store.status`, over all groups that are there; `error` tells which is away. While Elasticsearch does not answer it tells what it told last.
         Besides: `url`, and `groups`: a list of what
-        `pipeline.store.elastic.health.group_states` tells of each."""
+        `pipeline.store.elastic.health.group_states` tells of each, and `nodes_away` of `NodesSeen` there."""
 
         def ask(reader: Reader) -> tuple:
             known = self._marks.read(reader, None)
@@ -397,7 +398,7 @@ class ElasticsearchStore:
                 "duplicates": sum(of["totals"]["duplicates"] for of in last.values()),
                 "missing": sum(mark.missing for _, mark in marks),
                 "high_water": [_shown(key, mark) for key, mark in marks[:HIGH_WATER_SHOWN_MAX]],
-                "groups": groups,
+                "groups": self._nodes.away(groups, time.time_ns()),
             }
             error = self._groups.lacking(self._groups.away(), None)
         except StoreError as failed:

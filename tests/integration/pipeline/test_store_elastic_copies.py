@@ -74,12 +74,16 @@ def test_a_second_node_of_a_group_keeps_a_copy_and_either_alone_goes_on(nodes):
     budget = central.shards()
     assert (budget.groups, budget.copied, budget.data_nodes, budget.others) == (2, 1, 3, 0)
 
+    missed = lambda: {state["group"]: [node["name"] for node in state["nodes_away"]] for state in central.status()["groups"]}  # noqa: E731
+    assert missed() == {"g1": [], "g2": []}
     c.kill()
     append(2)
     settled(client, "g1", 0)
     settled(client, "g2", 0)
+    awaited(missed, lambda found: found == {"g1": [], "g2": ["c"]})
     c.start()
     settled(client, "g2", 1)
+    awaited(missed, lambda found: found == {"g1": [], "g2": []})
     # The one that was away has by now what came meanwhile, and the group's books.
     b.kill()
     append(3)

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from pipeline.store.elastic.health import NodesSeen
 from tests.unit.webapp.fakes import Site
 from tests.unit.webapp.test_openapi import response_schema, validate
 from webapp.api.groups import with_troubles
@@ -20,7 +21,7 @@ def server(**changes):
 
 def group(*servers, **changes):
     node = {"name": "es1", "version": "9.5.3", "disk_bytes": 1000, "disk_free_bytes": 500}
-    told = {"group": "g1", "commits": 4, "last_commit_ns": NOW, "indices": 5, "unassigned": [], "blocked": [], "nodes": [node], "agents": 2}
+    told = {"group": "g1", "commits": 4, "last_commit_ns": NOW, "indices": 5, "unassigned": [], "blocked": [], "nodes": [node], "nodes_away": [], "agents": 2}
     return told | {"log_servers": list(servers)} | changes
 
 
@@ -44,6 +45,8 @@ def test_all_well_says_nothing():
         (group(server(queue=QUEUE | {"waiting": 900})), "holds 900 of at most 1,000"),
         (group(server(queue=QUEUE | {"memory_bytes": 95})), "95 % of its memory"),
         (group(server(queue=QUEUE | {"unsafe": ["appendonly is off"]})), "may lose records: appendonly is off"),
+        (group(nodes_away=[{"name": "es7", "seen_ns": NOW - 180 * 10**9}]), "second node es7 has been away for 3 min"),
+        (group(unassigned=["a"], nodes=[], nodes_away=[{"name": "es1", "seen_ns": 0}]), "node is down"),
         (group(unassigned=["a"]), "node is down: 1 index cannot be read"),
         (group(blocked=["a", "b"]), "2 indices take nothing"),
         (group(nodes=[{"name": "es1", "version": "9", "disk_bytes": 100, "disk_free_bytes": 10}]), "disk of es1 is 90 % full"),
@@ -62,3 +65,13 @@ def test_the_status_has_them_and_is_as_described(tmp_path):
     validate(response_schema("/api/v1/status", 200), answer)
     assert answer["groups"][0]["log_servers"][0]["silent"] and len(answer["groups"][0]["troubles"]) == 2
     site.close()
+
+
+def test_a_node_that_is_away_is_missed_for_a_day():
+    seen, day_ns = NodesSeen(), 24 * 3600 * 10**9
+    both = group(nodes=[{"name": "a"}, {"name": "b"}])
+    away = lambda *names, at: [node["name"] for node in seen.away([group(nodes=[{"name": name} for name in names])], at)[0]["nodes_away"]]  # noqa: E731
+    assert seen.away([both], NOW)[0]["nodes_away"] == []
+    assert away("a", at=NOW + 5) == ["b"] and away(at=NOW + 6) == ["a", "b"] and away("a", "b", at=NOW + 7) == []
+    assert away("b", at=NOW + 8) == ["a"] and away("b", at=NOW + 8 + day_ns) == []
+    assert seen.away([group(group="g2")], NOW + 9)[0]["nodes_away"] == []
