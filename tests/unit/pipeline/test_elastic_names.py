@@ -1,10 +1,13 @@
 """Names of indices and ids."""
 
 import datetime
+import re
+from pathlib import Path
 
 import pytest
 
 from pipeline.store import StoreError
+from pipeline.store.elastic import names
 from pipeline.store.elastic.names import BEFORE, Dated, check_group, patterns, period_of, record_id
 
 DAY = 24 * 3600 * 10**9
@@ -52,3 +55,9 @@ def test_ids_differ_where_records_do_and_are_short_enough():
 def test_a_group_is_part_of_a_name(group):
     with pytest.raises(StoreError, match="a group's name is 1 to 32"):
         check_group(group)
+
+
+def test_ansible_refuses_the_same_names_of_groups_before_anything_is_set_up():
+    text = (Path(__file__).resolve().parents[3] / "ansible/roles/common/tasks/preflight.yml").read_text()
+    (listed,) = re.findall(r"common_groups \| intersect\(\[(.*?)\]\)", text, re.DOTALL)
+    assert set(re.findall(r"'([a-z]+)'", listed)) == names.LAYER_NAMES
