@@ -144,8 +144,9 @@ class Consumer:
                 wait_s = min(wait_s * 2, POLL_LAST_S)
                 continue
             wait_s = POLL_FIRST_S
+            piece = replace(piece, items=Looked(piece.items, time.time_ns()))
             self._idle.clear()
-            self._put(replace(piece, items=Looked(piece.items, time.time_ns())))
+            self._put(piece)
 
     def _put(self, piece: Piece | None) -> None:
         """Hands over to the appending thread, and keeps the hold on the queue meanwhile. Raises QueueError."""

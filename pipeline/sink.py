@@ -71,6 +71,7 @@ class StoreSink:
 
     def put(self, windows: Sequence[list[Any]], decode: Callable[[bytes], Any] = decoded) -> list[bool]:
         """See `Sink.put`. decode: as `Store.take` has it."""
+        # One alone stays what it is: perhaps it was looked through ahead (`Looked`).
         appended = self._store.take(windows[0] if len(windows) == 1 else [payload for payloads in windows for payload in payloads], decode)
         if appended.dead_letters:
             self._throttle.say("dead letters", "agents", f"ingest: {appended.dead_letters} records were refused; `bellrock audit` tells why")

@@ -19,8 +19,8 @@ from pipeline.queue.redis import Connection, RedisSettings
 
 log = logging.getLogger(__name__)
 
-# Items that are asked for at once; those of the last step may make a piece larger than its bound of bytes.
-PIECE_CHUNK = 512
+# Items that are asked for at once: at first, and at most, where those that came were small.
+FIRST_CHUNK, PIECE_CHUNK = 32, 512
 
 _T = TypeVar("_T")
 
@@ -45,7 +45,7 @@ class RedisOutlet:
         self._hold, self._keep, self._take = (client.register_script(text) for text in (scripts.HOLD, scripts.KEEP, scripts.TAKE))
         self._done, self._release = (client.register_script(text) for text in (scripts.DONE, scripts.RELEASE))
         self._take_lock = threading.Lock()  # one piece at a time is read
-        self._lock = threading.Lock()  # one call at a time: where to read follows from what was trimmed
+        self._lock = threading.Lock()  # owner of the rest
         self._token = ""  # the one that we hold, or held last
         self._is_held = False
         self._taken: list[_Taken] = []
@@ -68,7 +68,7 @@ class RedisOutlet:
             self._ours(lambda: self._keep(keys=[self._lease], args=[self._token, self._lease_ms]))
 
     def take(self, least: int) -> Piece | None:
-        """See `Outlet.take`. Between its steps others are let in: who is done with the piece before does not wait for all of this one."""
+        """See `Outlet.take`. Who is done with the piece before does not wait for it."""
         with self._take_lock:
             with self._lock:
                 taken = next((one for one in self._taken if one.read < one.length), None)
@@ -76,10 +76,11 @@ class RedisOutlet:
                     taken = self._take_all(least)
                 if taken is None:
                     return None
-                token = self._token
-            items = self._read(taken, token)
+                token, left = self._token, taken.length - taken.read
+            items = self._read(taken.key, left)
             with self._lock:
-                self._check_held(token)
+                if not self._is_held or token != self._token:
+                    raise self._not_ours()
                 if not items:
                     self._forget()
                     raise NotOurs(f"queue {self._settings.name}: {taken.key} has become shorter than it was: somebody else removed items; what is left comes again")
@@ -117,22 +118,26 @@ class RedisOutlet:
                 log.info("%s; the hold on it runs out by itself", error)
             self._forget()
 
-    def _read(self, taken: _Taken, token: str) -> list[bytes]:
-        """The next items of a taken list: in several steps, so that large ones are few. A script would copy each twice; that the list is still ours
-        matters only once the piece is done."""
+    def _read(self, key: str, left: int) -> list[bytes]:
+        """The next items of a taken list, whose last `left` are not read: in several steps, so that large ones are few. Counted from its end, which stays where it is while
+        pieces before are trimmed off its head. A script would copy each twice; that the list is still ours matters only once the piece is done."""
         client, settings = self._connection.client, self._settings
         items: list[bytes] = []
-        size = 0
+        size, wanted = 0, FIRST_CHUNK
         while len(items) < settings.piece_items and size < settings.piece_bytes:
-            wanted = min(PIECE_CHUNK, settings.piece_items - len(items))
-            with self._lock:
-                self._check_held(token)
-                at = taken.read + len(items)  # less, once a piece before it was trimmed
-                part = self._ask(lambda at=at, wanted=wanted: client.lrange(taken.key, at, at + wanted - 1))
+            wanted = min(wanted, left - len(items), settings.piece_items - len(items))
+            at = len(items) - left
+            try:
+                part = self._connection.ask(lambda at=at, last=at + wanted - 1: client.lrange(key, at, last))
+            except QueueError:
+                with self._lock:
+                    self._forget()
+                raise
             items += part
             size += sum(map(len, part))
-            if len(part) < wanted:
+            if len(part) < wanted or len(items) == left:
                 break
+            wanted = min(PIECE_CHUNK, max(1, (settings.piece_bytes - size) * len(items) // max(size, 1)))
         return items
 
     @property
@@ -145,11 +150,6 @@ class RedisOutlet:
 
     def _has(self, piece: Piece) -> bool:
         return self._is_held and piece.token == self._token
-
-    def _check_held(self, token: str) -> None:
-        """Raises NotOurs where what was taken under a token is to come again."""
-        if not self._is_held or token != self._token:
-            raise self._not_ours()
 
     def _forget(self) -> None:
         """Where we are is not known any more: `hold` looks anew."""

@@ -10,17 +10,22 @@ from pipeline.schema import KINDS, native
 from pipeline.schema.times import AHEAD_NS, EARLIEST_NS, LATE_NS, LONGEST_NS
 from pipeline.store.arrow import block_column, block_table
 
+# A look is good for so long.
+LOOKED_NS = 60 * 10**9
 _RUN = KINDS["run"]
 _FIELDS = {field.name: field for field in _RUN.fields}
 
 
 class Looked(list[bytes]):
-    """Payloads that the compiled reader has looked through, so that it is done by the time when they are taken. A record that ended too far ahead then
-    is looked at once more."""
+    """Payloads that the compiled reader has looked through, so that it is done by the time when they are taken."""
 
     def __init__(self, payloads: Sequence[bytes], now_ns: int) -> None:
         super().__init__(payloads)
-        self.block = _block(payloads, now_ns)
+        self._block, self._now_ns = _block(payloads, now_ns), now_ns
+
+    def block(self, now_ns: int) -> Block:
+        """What was found, or is found by now: what is late or ahead must not hang on when it was looked at."""
+        return self._block if 0 <= now_ns - self._now_ns <= LOOKED_NS else _block(self, now_ns)
 
 
 class Spans:
@@ -28,7 +33,7 @@ class Spans:
     them the batch takes, `keep` is told. Its length: the number of runs kept."""
 
     def __init__(self, payloads: Sequence[bytes] = (), now_ns: int = 0) -> None:
-        self._block = payloads.block if isinstance(payloads, Looked) else _block(payloads, now_ns)
+        self._block = payloads.block(now_ns) if isinstance(payloads, Looked) else _block(payloads, now_ns)
         self.found = self._block.spans()
         self._kept: list[tuple[int, int]] = []
         self._count = 0

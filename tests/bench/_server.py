@@ -29,6 +29,7 @@ def forget(server: Server) -> None:
         near._values.clear()
         near._bytes = 0
     parts.jobdb._recent.changed(None)
+    parts.jobdb.accounts._shown.changed(None)
     with parts.analyses._kept_lock:
         parts.analyses._kept.clear()
     versions = getattr(parts.store, "_versions", None)

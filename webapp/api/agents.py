@@ -30,18 +30,17 @@ def is_loss(entry: dict) -> bool:
     return any(entry[name] > 0 for name in ("lost", "lost_names", "lost_log_bytes"))
 
 
-def _told(kept: bytes) -> list[dict] | None:
-    """A value out of the cache, in which others may have written, where it is what this version keeps."""
+def _is_told(kept: bytes) -> bool:
+    """Whether a value out of the cache, in which others may have written, is what this version keeps."""
     try:
         found = orjson.loads(kept)
     except orjson.JSONDecodeError:
-        return None
+        return False
     entries = found.get("losses") if type(found) is dict else None
-    is_told = type(entries) is list and all(
+    return type(entries) is list and all(
         type(entry) is dict and entry.keys() == {"node", *_NUMBERS} and type(entry["node"]) is str and all(type(entry[name]) is int for name in _NUMBERS)
         for entry in entries
     )
-    return entries if is_told else None
 
 
 class Agents:
@@ -80,9 +79,9 @@ class Agents:
         if changes is None:
             return self._losses(nodes, from_ns, to_ns)
         key = f"losses {FORMAT} {orjson.dumps([changes, nodes, from_ns, to_ns]).decode()}"
-        kept = self._cache.get(key, lambda kept: _told(kept) is not None)
-        if kept is not None and (told := _told(kept)) is not None:
-            return told
+        kept = self._cache.get(key, _is_told)
+        if kept is not None:
+            return orjson.loads(kept)["losses"]
         before = self._store.partial()
         found = self._losses(nodes, from_ns, to_ns)
         if self._store.partial() == before:

@@ -20,6 +20,8 @@ AGE_S = 24 * 3600
 VALUE_BYTES_MAX = 1 << 20
 # Of all values in this process; fewer where they are in a Redis as well.
 BYTES_MAX, NEAR_BYTES_MAX = 64 << 20, 16 << 20
+# So long what is in a Redis stays in this process, too.
+NEAR_AGE_S = 900
 # In Redis each key has one of so many places, where the last one written stays: never more values than that.
 PLACES = 4096
 # A Redis that does not answer within this costs more than it saves; it is asked again after so long.
@@ -54,8 +56,8 @@ class Cache(Protocol):
 class ProcessCache:
     """In this process: those used last, within `bytes_max`."""
 
-    def __init__(self, bytes_max: int = BYTES_MAX, clock: Callable[[], float] = time.monotonic) -> None:
-        self._bytes_max, self._clock = bytes_max, clock
+    def __init__(self, bytes_max: int = BYTES_MAX, clock: Callable[[], float] = time.monotonic, age_s: float = AGE_S) -> None:
+        self._bytes_max, self._clock, self._age_s = bytes_max, clock, age_s
         self._lock = threading.Lock()  # owner of the rest
         self._values: OrderedDict[str, tuple[float, bytes]] = OrderedDict()  # with the time when each was put
         self._bytes = self._hits = self._misses = 0
@@ -64,7 +66,7 @@ class ProcessCache:
         """See `Cache.get`."""
         with self._lock:
             found = self._values.get(key)
-            if found is not None and self._clock() - found[0] > AGE_S:
+            if found is not None and self._clock() - found[0] > self._age_s:
                 self._remove(key)
                 found = None
             if found is None:
@@ -162,7 +164,7 @@ class NearCache:
     """A Redis, and in this process what was used last of it: to ask Redis, and to check what it says, takes longer than all else of an answer."""
 
     def __init__(self, far: RedisCache) -> None:
-        self._near, self._far = ProcessCache(NEAR_BYTES_MAX), far
+        self._near, self._far = ProcessCache(NEAR_BYTES_MAX, age_s=NEAR_AGE_S), far
 
     def get(self, key: str, is_answer: IsAnswer) -> bytes | None:
         """See `Cache.get`."""

@@ -60,7 +60,10 @@ def missing(reader: Reader, marks: Marks, nodes: Sequence[str], from_ns: int, to
 def _unbooked(reader: Reader, nodes: Sequence[str] | None) -> dict[Key, Mark]:
     """Marks made of documents that no commit tells of, as Logstash writes them: the highest number, and how many below it are not there. When
     they came is told by their own times."""
-    reader.heads(EVERY)  # so that they are found
+    reader.heads(EVERY)
+    if reader.has_others():
+        # No commit tells that something came; what one index shows already and another one not yet would seem to be missing.
+        reader.refresh(reader.among(_ALL))
     query = all_of(UNBOOKED, *([{"terms": {"node": list(nodes)}}] if nodes is not None else []))
     aggs: dict[str, Any] = {"seq": {"max": {"field": "seq"}}, "jobs": {"filter": {"exists": {"field": "event"}}}}
     aggs |= {f"{which}_{name}": {which: {"field": name}} for which in ("min", "max") for name in ("@timestamp", "start", "time")}

@@ -73,8 +73,8 @@ def lines(
             day_begin, day_end = dated.day(start)
             index = (kind, layer_of(kind, event), dated.of(start))
             indices[index] = index
-            # Who follows job events goes by the commit: one that was followed must not get back an earlier number, by a request that is carried out late.
-            before, after = _action(names.index(kind, index[1], group, index[2]), node, int(boot, 16), commit if kind == "job" else None)
+            # Job events and samples are followed by their commits: one must not get back an earlier number by a request that is carried out late.
+            before, after = _action(names.index(kind, index[1], group, index[2]), node, int(boot, 16), None if kind == "run" else commit)
             is_canonical = len(boot) == 16 and boot == boot.lower()
         text = raw[place] if raw is not None else None
         if text is not None and is_canonical and text[-1:] == b"}" and text[:1] == b"{" and b"\n" not in text and known.issuperset(event):

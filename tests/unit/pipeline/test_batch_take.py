@@ -9,7 +9,7 @@ from pipeline.schema import KINDS
 from pipeline.schema.times import AHEAD_NS, LATE_NS
 from pipeline.store import decoded
 from pipeline.store.batch import Batch
-from pipeline.store.spans import Looked
+from pipeline.store.spans import LOOKED_NS, Looked
 from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
 
 NOW_NS = T0 + 10**12
@@ -104,3 +104,13 @@ def test_what_was_looked_through_too_early_is_looked_at_again():
     assert (batch.result.runs, len(batch.spans), len(batch.events)) == (1, 0, 1)
     late.take(Looked([line], NOW_NS), decoded)
     assert (late.result.runs, len(late.spans), late.events) == (1, 1, {})
+
+
+def test_a_look_is_good_for_a_minute_and_never_for_a_clock_that_was_set_back():
+    end_ns = NOW_NS + AHEAD_NS
+    line = orjson.dumps(run_event(1, start=end_ns - 1, end=end_ns))
+    for looked_ns in (NOW_NS - LOOKED_NS - 1, NOW_NS + LOOKED_NS):
+        fresh, batch = Batch({}, NOW_NS - 1), Batch({}, NOW_NS - 1)
+        fresh.take([line], decoded)
+        batch.take(Looked([line], looked_ns), decoded)
+        assert found(batch) == found(fresh) and batch.result.dead_letters == 1

@@ -5,29 +5,12 @@ import pytest
 from pipeline.queue import NotOurs, QueueError
 from pipeline.queue.redis import RedisSettings, look
 from pipeline.queue.redis_inlet import PUSH_BYTES, RedisInlet
-from pipeline.queue.redis_outlet import PIECE_CHUNK, RedisOutlet
+from pipeline.queue.redis_outlet import RedisOutlet
 from tests.integration.pipeline.queue.conftest import until
 
 
 def numbered(first: int, last: int) -> list[bytes]:
     return [b"%d" % n for n in range(first, last + 1)]
-
-
-class Steps:
-    """A lock; when it is free for the `left`th time, `then` is called."""
-
-    def __init__(self, lock, left, then):
-        self._lock, self.left, self.then = lock, left, then
-
-    def __enter__(self):
-        self._lock.acquire()
-
-    def __exit__(self, *_):
-        self._lock.release()
-        if self.left:
-            self.left -= 1
-            if not self.left:
-                self.then()
 
 
 @pytest.fixture
@@ -59,20 +42,30 @@ def test_pieces_are_ordered_and_removed_when_done(redis_server, settings, inlet)
 
 
 def test_a_piece_is_done_while_the_next_one_is_read(redis_server, monkeypatch):
+    monkeypatch.setattr("pipeline.queue.redis_outlet.FIRST_CHUNK", 3)
     monkeypatch.setattr("pipeline.queue.redis_outlet.PIECE_CHUNK", 3)
     settings = redis_server.queue(piece_items=10)
     RedisInlet(settings).put(numbered(1, 30))
     outlet = RedisOutlet(settings)
     outlet.hold()
     first = outlet.take(1)
-    steps = Steps(outlet._lock, 3, lambda: outlet.done(first))
-    monkeypatch.setattr(outlet, "_lock", steps)
+    client, then = outlet._connection.client, []
+    read = client.lrange
+
+    def lrange(*asked):
+        found = read(*asked)
+        if then:
+            then.pop()()
+        return found
+
+    monkeypatch.setattr(client, "lrange", lrange)
+    then.append(lambda: outlet.done(first))
     second = outlet.take(1)
-    assert steps.left == 0 and look(settings)["taken"] == 20
+    assert then == [] and look(settings)["taken"] == 20
     third = outlet.take(1)
     assert first.items + second.items + third.items == numbered(1, 30)
-    steps.left, steps.then = 3, outlet.release
     RedisInlet(settings).put(numbered(31, 40))
+    then.append(outlet.release)
     with pytest.raises(NotOurs):
         outlet.take(1)
     assert outlet.hold() is None
@@ -177,7 +170,7 @@ def test_large_items_make_small_pieces(redis_server):
     RedisInlet(settings).put([b"x" * 10_000] * 1000)
     outlet = RedisOutlet(settings)
     outlet.hold()
-    assert len(outlet.take(1).items) * 10_000 <= (1 << 20) + PIECE_CHUNK * 10_000
+    assert len(outlet.take(1).items) * 10_000 <= (1 << 20) + 10_000
 
 
 def test_an_acknowledged_put_survives_a_kill(redis_server, settings, inlet):
