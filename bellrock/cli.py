@@ -12,6 +12,7 @@ from bellrock.commands.demo import demo
 from bellrock.commands.ingest import ingest
 from bellrock.commands.jobs import jobs, show
 from bellrock.commands.login import login, logout
+from bellrock.commands.queue import queue
 from bellrock.commands.retention import retention
 from bellrock.commands.run import run
 from bellrock.commands.server import server
@@ -40,6 +41,7 @@ Examples:
   bellrock audit                             is anything missing?
   bellrock retention                         what is older than it is to be kept
   bellrock sql "SELECT * FROM job_summary"   ask the job database
+  bellrock queue slurm                       what the batch system tells of its jobs
   bellrock account add NAME --admin          who may sign in
   bellrock --server URL login NAME           sign in to a server elsewhere
   bellrock --server URL jobs                 the jobs that it shows you
@@ -61,7 +63,7 @@ def cli(context: click.Context, server_url: str | None) -> None:
         raise click.UsageError(f"--server is for {', '.join(REMOTE)}; {context.invoked_subcommand} works on this machine")
 
 
-for verb in (account, audit, demo, ingest, jobdb, jobs, login, logout, retention, run, server, show, simulate, sql, stack, token):
+for verb in (account, audit, demo, ingest, jobdb, jobs, login, logout, queue, retention, run, server, show, simulate, sql, stack, token):
     cli.add_command(verb)
 
 

@@ -1,0 +1,95 @@
+"""LSF's jobs: of `bjobs -u all -a -json -o FORMAT`. Source: its reference; tried with texts of that form, on no real LSF.
+
+Its times bear no year, unless LSB_BJOBS_DISPLAY_TIME_FORMAT or such adds one, and a letter behind; a job's are taken for the last ones before now.
+"""
+
+import datetime
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from jobdb.queue import (
+    CANCELLED, COMPLETED, ENDED, FAILED, PENDING, RUNNING, SUSPENDED, UNKNOWN, Problem, QueueJob, QueueTrouble, Read, instant_ns, integer, mapping, problem, sequence, text,
+)  # fmt: skip
+from jobdb.queue.nodelist import lsf as nodes_of
+
+FORMAT = "jobid jobindex user stat queue project exec_host nalloc_slot submit_time start_time finish_time exit_code job_name"
+_STATES = {
+    "RUN": RUNNING, "PEND": PENDING, "WAIT": PENDING, "PSUSP": PENDING, "USUSP": SUSPENDED, "SSUSP": SUSPENDED, "DONE": COMPLETED, "EXIT": FAILED, "ZOMBI": FAILED,
+}  # fmt: skip
+# Codes of jobs that were killed: 128 and the signal's number.
+_KILLED = frozenset((130, 137, 140, 143))
+_TIME = re.compile(r"([A-Z][a-z]{2}) +(\d{1,2}) (\d{1,2}):(\d{2})(?::(\d{2}))?(?: (\d{4}))?(?: [A-Z])?")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAY_S = 86_400
+
+
+def read(data: bytes, now_s: float, cluster: str = "", zone: datetime.tzinfo | None = None) -> Read:
+    """The jobs that have begun of an answer. now_s: when it was given, s since the epoch. zone: of the machine that gave it, None: this one's. Raises
+    QueueTrouble where it is no such answer."""
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise QueueTrouble(f"bjobs's answer is no JSON: {error}; `bjobs -json -o` needs LSF 10.1") from None
+    entries = found.get("RECORDS") if isinstance(found, dict) else None
+    if not isinstance(entries, list):
+        raise QueueTrouble("bjobs's answer has no list `RECORDS`")
+    jobs: list[QueueJob] = []
+    problems: list[Problem] = []
+    for entry in sequence(entries, "RECORDS"):
+        try:
+            of = mapping(entry, "record")
+            if of.get("ERROR"):
+                raise ValueError(text(of["ERROR"], "ERROR"))
+            job = _job(of, now_s, cluster, zone)
+        except ValueError as error:
+            problems.append(problem(entry.get("JOBID") if isinstance(entry, dict) else entry, error))
+            continue
+        if job is not None:
+            jobs.append(job)
+    return jobs, problems
+
+
+def _job(of: Mapping[str, Any], now_s: float, cluster: str, zone: datetime.tzinfo | None) -> QueueJob | None:
+    state = _STATES.get(text(of.get("STAT"), "STAT"), UNKNOWN)
+    nodes = nodes_of(text(of.get("EXEC_HOST"), "EXEC_HOST"))
+    start_ns = _instant(text(of.get("START_TIME"), "START_TIME"), "START_TIME", now_s, zone)
+    if state == PENDING or start_ns is None or not nodes:
+        return None
+    number, index = str(integer(of.get("JOBID"), "JOBID", least=1)), integer(of.get("JOBINDEX") or 0, "JOBINDEX")
+    code = text(of.get("EXIT_CODE"), "EXIT_CODE")
+    exit_code = integer(code, "EXIT_CODE") if code not in ("", "-") else 0 if state == COMPLETED else None
+    submit_ns = _instant(text(of.get("SUBMIT_TIME"), "SUBMIT_TIME"), "SUBMIT_TIME", now_s, zone)
+    if submit_ns is None:
+        raise ValueError("SUBMIT_TIME: the time of its submission is missing")
+    slots = text(of.get("NALLOC_SLOT"), "NALLOC_SLOT")
+    return QueueJob(
+        cluster=cluster, job_id=f"{number}[{index}]" if index else number, claims=(number,), array=number if index else "", submit_ns=submit_ns,
+        user=text(of.get("USER"), "USER"), project=text(of.get("PROJECT"), "PROJECT"), name=text(of.get("JOB_NAME"), "JOB_NAME"), queue=text(of.get("QUEUE"), "QUEUE"),
+        state=CANCELLED if state == FAILED and exit_code in _KILLED else state, start_ns=start_ns,
+        end_ns=_instant(text(of.get("FINISH_TIME"), "FINISH_TIME"), "FINISH_TIME", now_s, zone) if state in ENDED else None,
+        exit_code=exit_code if state in ENDED else None, nodes=nodes, cores=integer(slots, "NALLOC_SLOT") if slots not in ("", "-") else None,
+    )  # fmt: skip
+
+
+def _instant(value: str, what: str, now_s: float, zone: datetime.tzinfo | None) -> int | None:
+    if value in ("", "-"):
+        return None
+    if value.isdigit():
+        return instant_ns(int(value), what)
+    match = _TIME.fullmatch(value.strip())
+    if match is None or match[1] not in _MONTHS:
+        raise ValueError(f"{what}: {value[:40]!a} is no time such as 'Nov 22 10:00'")
+    year = int(match[6]) if match[6] else datetime.datetime.fromtimestamp(now_s + _DAY_S, zone).year
+    while True:
+        try:
+            when = datetime.datetime(year, _MONTHS.index(match[1]) + 1, int(match[2]), int(match[3]), int(match[4]), int(match[5] or 0), tzinfo=zone)
+        except ValueError:
+            if match[6] or match[1] != "Feb":
+                raise ValueError(f"{what}: {value[:40]!a} is no time") from None
+            when = None  # the 29th is of another year
+        if when is not None and (match[6] or when.timestamp() <= now_s + _DAY_S):
+            return instant_ns(int(when.timestamp()), what)
+        year -= 1
