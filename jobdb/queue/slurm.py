@@ -61,7 +61,8 @@ def read_sacct(data: str, cluster: str = "") -> Read:
     if not lines or tuple(lines[0].split(DELIMITER)) != FIELDS:
         raise QueueTrouble(f"sacct's first line is {lines[0][:200]!a} and not {'|'.join(FIELDS)!r}" if lines else "sacct wrote nothing, not even its first line")
     problems: list[Problem] = []
-    whole: dict[tuple[str, str], dict] = {}  # the last entry of an id: its steps follow it
+    whole: dict[tuple[str, str], tuple[dict[str, str], list[Step]]] = {}
+    latest: dict[str, list[Step]] = {}  # of the last entry of an id, whose steps follow it
     for line in lines[1:]:
         values = line.split(DELIMITER)
         try:
@@ -70,19 +71,18 @@ def read_sacct(data: str, cluster: str = "") -> Read:
             row = dict(zip(FIELDS, values, strict=True))
             raw, _, step = row["JobIDRaw"].partition(".")
             if not step:
-                whole[raw, row["Submit"]] = {"row": row, "steps": []}
-                continue
-            owner = next((whole[key] for key in reversed(whole) if key[0] == raw), None)
-            if owner is not None and len(owner["steps"]) < STEPS_MAX:
-                owner["steps"].append(_step_of_row(step, row))
+                latest[raw] = []
+                whole[raw, row["Submit"]] = row, latest[raw]
+            elif len(latest.get(raw, ())) < STEPS_MAX:
+                latest.setdefault(raw, []).append(_step_of_row(step, row))
         except ValueError as error:
             problems.append(problem(values[0], error))
     jobs = []
-    for entry in whole.values():
+    for row, steps in whole.values():
         try:
-            job = _of_row(entry["row"], tuple(entry["steps"]), cluster)
+            job = _of_row(row, tuple(steps), cluster)
         except ValueError as error:
-            problems.append(problem(entry["row"]["JobID"], error))
+            problems.append(problem(row["JobID"], error))
             continue
         if job is not None:
             jobs.append(job)
@@ -108,7 +108,7 @@ def _of_squeue(of: Mapping[str, Any], cluster: str) -> QueueJob | None:
         cluster=text(of.get("cluster"), "cluster") or cluster, user=text(of.get("user_name"), "user_name"), uid=_number(of.get("user_id"), "user_id"),
         project=text(of.get("account"), "account"), name=text(of.get("name"), "name"), queue=text(of.get("partition"), "partition"), state=state,
         submit_ns=_submitted(_instant(of.get("submit_time"), "submit_time")), start_ns=start_ns,
-        end_ns=_instant(of.get("end_time"), "end_time") if state in ENDED else None, exit_code=_exit_code(of.get("exit_code")) if state in ENDED else None,
+        end_ns=_instant(of.get("end_time"), "end_time") if state in ENDED else None, exit_code=_exit_code(of.get("exit_code"), state),
         nodes=nodes, cores=_number(of.get("cpus"), "cpus"), tasks=_number(of.get("tasks"), "tasks"), restarts=_number(of.get("restart_cnt"), "restart_cnt") or 0,
         **_names(raw, array, array_task, het, het_offset),
     )  # fmt: skip
@@ -128,7 +128,7 @@ def _of_sacct(of: Mapping[str, Any], cluster: str) -> QueueJob | None:
         user=text(of.get("user"), "user") or text(association.get("user"), "association.user"),
         project=text(of.get("account"), "account"), name=text(of.get("name"), "name"), queue=text(of.get("partition"), "partition"), state=state,
         submit_ns=_submitted(_instant(time.get("submission"), "time.submission")), start_ns=start_ns,
-        end_ns=_instant(time.get("end"), "time.end") if state in ENDED else None, exit_code=_exit_code(of.get("exit_code")) if state in ENDED else None,
+        end_ns=_instant(time.get("end"), "time.end") if state in ENDED else None, exit_code=_exit_code(of.get("exit_code"), state),
         nodes=nodes, cores=_number(required.get("CPUs"), "required.CPUs"), suspended_s=float(_number(time.get("suspended"), "time.suspended") or 0),
         restarts=_number(of.get("restart_cnt"), "restart_cnt") or 0, steps=tuple(_step(mapping(step, "step")) for step in steps),
         **_names(
@@ -148,7 +148,7 @@ def _of_row(row: Mapping[str, str], steps: tuple[Step, ...], cluster: str) -> Qu
         cluster=row["Cluster"] or cluster, job_id=shown, claims=tuple(dict.fromkeys(name for name in (raw, het) if name)), array=array, het=het,
         user=row["User"], uid=integer(row["UID"], "UID", most=(1 << 32) - 1) if row["UID"] else None, project=row["Account"], name=row["JobName"], queue=row["Partition"],
         state=state, submit_ns=_submitted(_seconds(row["Submit"], "Submit")), start_ns=start_ns, end_ns=_seconds(row["End"], "End") if state in ENDED else None,
-        exit_code=integer(row["ExitCode"].partition(":")[0], "ExitCode") if row["ExitCode"] and state in ENDED else None, nodes=nodes,
+        exit_code=_own(integer(row["ExitCode"].partition(":")[0], "ExitCode") if row["ExitCode"] else None, state), nodes=nodes,
         cores=integer(row["NCPUS"], "NCPUS") if row["NCPUS"] else None, suspended_s=_duration_s(row["Suspended"]), steps=steps,
     )  # fmt: skip
 
@@ -215,12 +215,17 @@ def _duration_s(value: str) -> float:
     return float(seconds + 86_400 * int(days or 0))
 
 
-def _exit_code(value: object) -> int | None:
-    """What the job ended with: its own code; of a number, as wait gives it."""
+def _exit_code(value: object, state: str) -> int | None:
+    """What the job ended with: of a number, as wait gives it."""
     if isinstance(value, dict) and "return_code" in value:
-        return _number(value["return_code"], "exit_code.return_code")
+        return _own(_number(value["return_code"], "exit_code.return_code"), state)
     number = _number(value, "exit_code")
-    return None if number is None else number >> 8
+    return _own(None if number is None else number >> 8, state)
+
+
+def _own(code: int | None, state: str) -> int | None:
+    """A job's code: none while it runs, nor where it did not complete and 0 stands there (a signal ended it; `sacct --json` of 22.05 says 0 of all)."""
+    return code if state == COMPLETED or (state in ENDED and code != 0) else None
 
 
 def _error(errors: Sequence[Any]) -> str:

@@ -18,7 +18,7 @@ def commands(tmp_path, monkeypatch):
     """Puts a command on the PATH: a script in Python."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", str(folder))
 
     def make(name: str, script: str) -> None:
         (folder / name).write_text(f"#!{sys.executable}\nimport sys\n{script}\n")
@@ -68,7 +68,7 @@ def test_pbs_and_lsf_leave_out_what_ended_before(commands):
 
 def test_a_command_that_hangs_is_ended_with_all_that_it_started(commands, tmp_path):
     told = tmp_path / "pid"
-    commands("sleeps", f"import subprocess, time; child = subprocess.Popen(['sleep', '1000']); open({str(told)!r}, 'w').write(str(child.pid)); time.sleep(1000)")
+    commands("sleeps", f"import subprocess, time; child = subprocess.Popen(['/bin/sleep', '1000']); open({str(told)!r}, 'w').write(str(child.pid)); time.sleep(1000)")
     with pytest.raises(QueueTrouble, match="has not answered"):
         ask.run(("sleeps",), timeout_s=2)
     until = time.monotonic() + 10

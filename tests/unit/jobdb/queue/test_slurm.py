@@ -1,6 +1,8 @@
 """Slurm's answers, in the words of several versions. Those of 22.05 are real ones (tests/fixtures/slurm)."""
 
 import json
+import random
+from pathlib import Path
 
 import orjson
 import pytest
@@ -9,6 +11,8 @@ from jobdb.queue import CANCELLED, COMPLETED, FAILED, QueueTrouble, RUNNING, SUS
 from jobdb.queue.slurm import DELIMITER, FIELDS, read_json, read_sacct, state_of
 
 T = 1_700_000_000
+FIXTURES = Path(__file__).resolve().parents[3] / "fixtures/slurm"
+S0 = 1_795_353_366 * 10**9  # when its jobs were submitted
 
 
 def set_to(number: int | None) -> dict:
@@ -153,3 +157,59 @@ def test_hostile_depth_is_a_problem_and_no_crash():
     deep = json.dumps({"jobs": [{"job_id": {"number": {"number": {"number": 1}}}, "nodes": "cn1", "start_time": T, "submit_time": T, "job_state": "RUNNING"}]})
     jobs, problems = read_json(deep.encode())
     assert jobs == [] and len(problems) == 1
+
+
+def told(name: str) -> dict:
+    """By id and state, of what a real Slurm 22.05 wrote while its jobs ran: a job on two nodes, an array, one that failed, a heterogeneous one, one that was
+    suspended for 3 s, requeued and cancelled, and one that was held."""
+    data = (FIXTURES / name).read_bytes()
+    jobs, problems = read_json(data) if name.endswith(".json") else read_sacct(data.decode())
+    assert problems == [] and len({job.key for job in jobs}) == len(jobs)
+    return {(job.job_id, job.state): job for job in jobs}
+
+
+@pytest.mark.parametrize("name", ["sacct-22.05.json", "sacct-22.05.txt"])
+def test_accounting_of_a_real_slurm(name):
+    jobs = told(name)
+    assert set(jobs) == {
+        ("1", "completed"), ("2_3", "completed"), ("2_4", "completed"), ("3", "failed"), ("4+0", "completed"), ("4+1", "completed"), ("6", "requeued"), ("6", "cancelled"),
+    }  # fmt: skip
+    first = jobs["1", "completed"]
+    assert (first.cluster, first.user, first.project, first.queue, first.name, first.nodes, first.cores) == ("tiny", "ann", "phys", "batch", "wrf", ("cn1", "cn2"), 2)
+    assert (first.submit_ns, first.start_ns, first.end_ns, first.exit_code) == (S0, S0, S0 + 3 * 10**9, 0)
+    assert [(step.id, step.name, step.nodes, step.tasks) for step in first.steps] == [("batch", "batch", ("cn1",), 1), ("0", "bash", ("cn1", "cn2"), 2)]
+    assert [(jobs[key].claims, jobs[key].array, jobs[key].nodes, jobs[key].name) for key in (("2_3", "completed"), ("2_4", "completed"))] == [
+        (("7",), "2", ("cn1",), "arr|ay"), (("2",), "2", ("cn2",), "arr|ay"),
+    ]  # fmt: skip
+    assert [(jobs[key].claims, jobs[key].het) for key in (("4+0", "completed"), ("4+1", "completed"))] == [(("4",), "4"), (("5", "4"), "4")]
+    requeued, again = jobs["6", "requeued"], jobs["6", "cancelled"]
+    assert (requeued.suspended_s, requeued.end_ns - requeued.start_ns, again.submit_ns) == (3, 15 * 10**9, requeued.end_ns)
+    assert jobs["3", "failed"].exit_code == (3 if name.endswith("txt") else None), "22.05 tells 0 of a job that failed"
+    assert again.exit_code is None
+
+
+@pytest.mark.parametrize(("name", "state"), [("squeue-suspended-22.05.json", "suspended"), ("squeue-running-22.05.json", "running"), ("squeue-ended-22.05.json", "cancelled")])
+def test_the_controller_of_a_real_slurm(name, state):
+    jobs = told(name)
+    assert {job_id: found for job_id, found in jobs} == {
+        "1": "completed", "2_3": "completed", "2_4": "completed", "3": "failed", "4+0": "completed", "4+1": "completed", "6": state,
+    }, "the one that is held has not begun"  # fmt: skip
+    job = jobs["6", state]
+    assert (job.uid, job.cluster, job.nodes, job.tasks, job.end_ns is None) == (1001, "tiny", ("cn1", "cn2"), 2, state != "cancelled")
+    accounted = told("sacct-22.05.txt")
+    assert all(accounted[key].key == job.key for key, job in jobs.items() if key in accounted)
+    assert jobs["3", "failed"].exit_code == 3
+
+
+@pytest.mark.parametrize("name", ["sacct-22.05.json", "sacct-22.05.txt", "squeue-running-22.05.json"])
+def test_an_answer_that_is_cut_or_garbled_gives_jobs_or_a_word_and_never_crashes(name):
+    data = (FIXTURES / name).read_bytes()
+    rng = random.Random(name)
+    for _ in range(300):
+        at = rng.randrange(len(data))
+        garbled = data[:at] if rng.random() < 0.3 else data[:at] + bytes(rng.randrange(256) for _ in range(rng.randrange(1, 4))) + data[at + rng.randrange(3) :]
+        try:
+            jobs, problems = read_json(garbled) if name.endswith(".json") else read_sacct(garbled.decode("utf-8", "replace"))
+        except QueueTrouble:
+            continue
+        assert all(job.start_ns and job.nodes for job in jobs) and all(str(problem).isprintable() for problem in problems)
