@@ -1,6 +1,7 @@
 """`bellrock queue`."""
 
 import dataclasses
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +35,7 @@ Examples:
 {EXIT_CODES}""",
 )
 @click.argument("kind", type=click.Choice(("slurm", "pbs", "lsf", "csv")))
-@click.option("--file", "-f", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Read this instead of asking: of Slurm `squeue --json`, `sacct --json` or `sacct -P`; a table for csv.")
+@click.option("--file", "-f", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Read this instead of asking: of Slurm `squeue --json`, `sacct --json` or `sacct --parsable`; a table for csv.")
 @click.option("--since", "hours", type=click.FloatRange(0, 100_000), default=1.0, show_default=True, metavar="HOURS", help="Of so long; what ended earlier is left out.")
 @click.option("--cluster", default="", metavar="NAME", help="The cluster's name where the batch system does not tell it.")
 @click.option("--prefix", default="", metavar="TEXT", help="Of csv: what comes before each node's number in its name.")
@@ -43,6 +44,8 @@ def queue(kind: str, file: Path | None, hours: float, cluster: str, prefix: str,
     from jobdb.queue import QueueTrouble
     from jobdb.queue.ask import KINDS, from_file
 
+    if not math.isfinite(hours):
+        raise UsageError("--since is a number of hours", f"bellrock queue {kind} --since 24")
     ask = KINDS[kind]
     if file is None and ask is None:
         raise UsageError("a table is read from a file", f"bellrock queue {kind} --file FILE")

@@ -4,9 +4,12 @@ What a queue says is believed of nodes, users and times, and of nothing else: na
 `Problem`, and the others are read all the same.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import orjson
 
 from pipeline.schema.times import EARLIEST_NS
 
@@ -15,6 +18,7 @@ NODES_MAX = 200_000
 STEPS_MAX = 10_000
 PROBLEM_CHARACTERS_MAX = 300
 LATEST_S = 9_200_000_000
+_INTEGER = re.compile(r" *[+-]?[0-9]{1,30}(\.0*)? *", re.ASCII)
 
 PENDING, RUNNING, SUSPENDED, COMPLETED, FAILED, CANCELLED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY, PREEMPTED, REQUEUED, UNKNOWN = STATES = (
     "pending", "running", "suspended", "completed", "failed", "cancelled", "timeout", "node_fail", "out_of_memory", "preempted", "requeued", "unknown",
@@ -92,10 +96,11 @@ Read = tuple[list[QueueJob], list[Problem]]
 
 def integer(value: object, what: str, least: int = 0, most: int = 1 << 62) -> int:
     """A whole number as queues write it: 5, "5", 5.0. Raises ValueError."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number and not (isinstance(value, str) and _INTEGER.fullmatch(value)):
         raise ValueError(f"{what}: expected a number, got {shown(value)}")
     try:
-        number = int(value)
+        number = int(value.partition(".")[0]) if isinstance(value, str) else int(value)
     except (ValueError, OverflowError):
         raise ValueError(f"{what}: expected a number, got {shown(value)}") from None
     if number != (float(value) if isinstance(value, float) else number) or not least <= number <= most:
@@ -119,6 +124,14 @@ def text(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{what}: expected a text, got {shown(value)}")
     return value
+
+
+def parsed(data: bytes) -> Any:
+    """JSON whose texts need not be UTF-8: users name their jobs. Raises orjson.JSONDecodeError."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return orjson.loads(data.decode("utf-8", "replace"))
 
 
 def mapping(value: object, what: str) -> Mapping[str, Any]:

@@ -7,46 +7,53 @@ Times are seconds since the epoch, or "2018-02-25 18:00:12", UTC unless another 
 
 import csv
 import datetime
-import io
 from collections.abc import Mapping
 
-from jobdb.queue import CANCELLED, COMPLETED, ENDED, FAILED, PENDING, RUNNING, UNKNOWN, Problem, QueueJob, QueueTrouble, Read, instant_ns, integer, problem
-from jobdb.queue.nodelist import beacon, slurm
+from jobdb.queue import CANCELLED, COMPLETED, ENDED, PENDING, RUNNING, UNKNOWN, Problem, QueueJob, QueueTrouble, Read, instant_ns, integer, lsf, problem, slurm
+from jobdb.queue.nodelist import beacon
+from jobdb.queue.nodelist import slurm as hostlist
 
 NEEDED = ("JOBID", "USER", "STARTTIME", "NODELIST")
-_STATES = {
-    "DONE": COMPLETED, "COMPLETED": COMPLETED, "FINISHED": COMPLETED, "END": COMPLETED, "EXIT": FAILED, "FAILED": FAILED, "RUN": RUNNING, "RUNNING": RUNNING,
-    "PEND": PENDING, "PENDING": PENDING, "KILLED": CANCELLED, "CANCELLED": CANCELLED,
-}  # fmt: skip
+# Beside the words of Slurm and LSF, whose sites write such tables, too.
+_STATES = {"FINISHED": COMPLETED, "END": COMPLETED, "KILLED": CANCELLED, "CANCELED": CANCELLED, **lsf.STATES}
+_NONE = frozenset(("", "0", "-", "NULL", "\\N", "NONE", "UNKNOWN", "0000-00-00 00:00:00"))
+# All numbers of the largest machine, written out.
+FIELD_CHARACTERS_MAX = 4 << 20
 
 
 def read(data: str, cluster: str = "", prefix: str = "", zone: datetime.tzinfo = datetime.UTC) -> Read:
     """The jobs of a table that have begun. prefix: of the nodes' names, whose lists give their numbers alone. Raises QueueTrouble where the first line lacks a
     column that is needed."""
-    rows = csv.DictReader(io.StringIO(data.lstrip("\ufeff")))
+    csv.field_size_limit(FIELD_CHARACTERS_MAX)
+    # A line each: a quote that is left open costs one row, not all after it.
+    lines = data.lstrip("\ufeff").split("\n")
     try:
-        names = {name: (name or "").strip().upper() for name in rows.fieldnames or ()}
+        names = [name.strip().upper() for name in _fields(lines[0])]
     except csv.Error as error:
         raise QueueTrouble(f"the table cannot be read: {error}") from None
-    missing = [name for name in NEEDED if name not in names.values()]
+    missing = [name for name in NEEDED if name not in names]
     if missing:
-        raise QueueTrouble(f"the table's first line has no column {', '.join(missing)}; it has {', '.join(names.values())[:300] or 'nothing'}")
+        raise QueueTrouble(f"the table's first line has no column {', '.join(missing)}; it has {ascii(', '.join(names))[:300] or 'nothing'}")
     jobs: list[QueueJob] = []
     problems: list[Problem] = []
-    try:
-        for row in rows:
-            try:
-                if None in row:
-                    raise ValueError("more fields than the first line")
-                job = _job({names[name]: (value or "").strip() for name, value in row.items()}, cluster, prefix, zone)
-            except ValueError as error:
-                problems.append(problem(f"line {rows.line_num}", error))
+    for number, line in enumerate(lines[1:], 2):
+        try:
+            values = _fields(line)
+            if not values:
                 continue
-            if job is not None:
-                jobs.append(job)
-    except csv.Error as error:
-        problems.append(problem(f"line {rows.line_num}", f"{error}; nothing after it was read"))
+            if len(values) != len(names):
+                raise ValueError(f"{len(values)} fields; the first line has {len(names)}")
+            job = _job({name: value.strip() for name, value in zip(names, values, strict=True)}, cluster, prefix, zone)
+        except (ValueError, csv.Error) as error:
+            problems.append(problem(f"line {number}", error))
+            continue
+        if job is not None:
+            jobs.append(job)
     return jobs, problems
+
+
+def _fields(line: str) -> list[str]:
+    return next(csv.reader([line.rstrip("\r")], strict=True), [])
 
 
 def _job(row: Mapping[str, str], cluster: str, prefix: str, zone: datetime.tzinfo) -> QueueJob | None:
@@ -56,27 +63,35 @@ def _job(row: Mapping[str, str], cluster: str, prefix: str, zone: datetime.tzinf
     if start_ns is None:
         return None
     end_ns = _instant(row.get("ENDTIME", ""), "ENDTIME", zone)
-    state = _STATES.get(row.get("STATE", "").upper(), UNKNOWN)
-    if state == UNKNOWN:
-        state = COMPLETED if end_ns is not None else RUNNING
+    state = _state(row.get("STATE", ""), end_ns is not None)
     if state == PENDING:
         return None
     if end_ns is not None and end_ns < start_ns:
         raise ValueError("ENDTIME is before STARTTIME")
-    nodes = row["NODELIST"]
+    listed = row["NODELIST"]
+    nodes = hostlist(listed) if any(letter.isalpha() for letter in listed) else beacon(listed, prefix)
+    if not nodes:
+        raise ValueError("NODELIST is empty")
     return QueueJob(
         cluster=row.get("CLUSTER", "") or cluster, job_id=row["JOBID"], claims=(row["JOBID"],), submit_ns=_instant(row.get("SUBMITTIME", ""), "SUBMITTIME", zone) or start_ns,
         user=row["USER"], uid=integer(row["UID"], "UID", most=(1 << 32) - 1) if row.get("UID") else None, project=row.get("PROJECT", ""),
         name=row.get("PROGRAM_NAME") or row.get("JOB_NAME", ""), queue=row.get("QUEUE", ""), state=state, start_ns=start_ns,
-        end_ns=end_ns if state in ENDED else None, exit_code=integer(row["EXITCODE"], "EXITCODE") if row.get("EXITCODE") else None,
-        nodes=slurm(nodes) if any(letter.isalpha() for letter in nodes) else beacon(nodes, prefix), cores=integer(row["CORE"], "CORE") if row.get("CORE") else None,
+        end_ns=end_ns if state in ENDED or state == UNKNOWN else None, nodes=nodes,
+        exit_code=integer(row["EXITCODE"].partition(":")[0], "EXITCODE", least=-(1 << 31)) if row.get("EXITCODE") else None, cores=integer(row["CORE"], "CORE") if row.get("CORE") else None,
     )  # fmt: skip
 
 
+def _state(word: str, has_ended: bool) -> str:
+    """What a word says; where there is none, whether it has ended."""
+    if not word:
+        return COMPLETED if has_ended else RUNNING
+    return _STATES.get(word.upper()) or slurm.state_of(word)
+
+
 def _instant(value: str, what: str, zone: datetime.tzinfo) -> int | None:
-    if value in ("", "0", "-"):
+    if value.upper() in _NONE:
         return None
-    if value.isdigit():
+    if value.isdecimal():
         return instant_ns(int(value), what)
     try:
         when = datetime.datetime.fromisoformat(value.replace("/", "-"))

@@ -4,33 +4,30 @@ import re
 
 from jobdb.queue import NODES_MAX
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15})(?::(\d{1,15}))?)?", re.ASCII)
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
-_HOST_SLOTS = re.compile(r"(?:(\d+)\*)?([^*/]+)")
+_HOST_SLOTS = re.compile(r"(?:(\d+)\*)?([^*/]+)", re.ASCII)
+# Of one name: rack, chassis, node and such.
+_BRACKETS_MAX = 8
 
 
 def slurm(text: str) -> tuple[str, ...]:
     """Slurm's hostlist: "cn[1-2,17],login1", "r[0-1]n[00-03]"; in their order, each once. Raises ValueError."""
     if text in ("", "None", "(null)", "None assigned", "Nodes not available"):
         return ()
-    found: dict[str, None] = {}
+    found: list[str] = []
     for part in _outside_brackets(text):
-        for name in _expanded(part):
-            found[_checked(name)] = None
-            _bound(len(found))
-    return tuple(found)
+        found += _expanded(part, NODES_MAX - len(found))
+    return tuple(dict.fromkeys(map(_checked, found)))
 
 
 def beacon(text: str, prefix: str = "") -> tuple[str, ...]:
     """Numbers and their ranges, as Beacon's job log has them: "0-511,600". prefix: what comes before each number in a node's name. Raises ValueError."""
-    found: dict[str, None] = {}
+    found: list[str] = []
     for part in text.split(","):
-        if not part.strip():
-            continue
-        for number in _numbers(part.strip()):
-            found[f"{prefix}{number}"] = None
-            _bound(len(found))
-    return tuple(found)
+        if part.strip():
+            found += _numbers(part.strip(), NODES_MAX - len(found))
+    return tuple(dict.fromkeys(f"{prefix}{number}" for number in found))
 
 
 def pbs(text: str) -> tuple[str, ...]:
@@ -53,7 +50,7 @@ def lsf(text: str, separator: str = ":") -> tuple[str, ...]:
 
 def _once(names) -> tuple[str, ...]:
     found = dict.fromkeys(_checked(name) for name in names)
-    _bound(len(found))
+    _bound(len(found), NODES_MAX)
     return tuple(found)
 
 
@@ -63,8 +60,9 @@ def _checked(name: str) -> str:
     return name
 
 
-def _bound(count: int) -> None:
-    if count > NODES_MAX:
+def _bound(count: int, most: int) -> None:
+    # What is made counts, not what is left of it: the same range a thousand times is few nodes, and much work.
+    if count > most:
         raise ValueError(f"more than {NODES_MAX} nodes")
 
 
@@ -86,28 +84,33 @@ def _outside_brackets(text: str) -> list[str]:
     return [part.strip() for part in [*parts, text[begin:]] if part.strip()]
 
 
-def _expanded(part: str) -> list[str]:
+def _expanded(part: str, most: int) -> list[str]:
+    """The names of one part with its brackets, at most so many."""
     names = [""]
+    _bound(1, most)
+    if part.count("[") > _BRACKETS_MAX:
+        raise ValueError(f"node list {part[:80]!r}: more than {_BRACKETS_MAX} brackets")
     while part:
         fixed, bracket, rest = part.partition("[")
         names = [name + fixed for name in names]
         if not bracket:
             break
         inside, _, part = rest.partition("]")
-        numbers = [number for piece in inside.split(",") for number in _numbers(piece.strip())]
-        _bound(len(names) * len(numbers))
+        numbers: list[str] = []
+        for piece in inside.split(","):
+            numbers += _numbers(piece.strip(), most // len(names) - len(numbers))
         names = [name + number for name in names for number in numbers]
     return names
 
 
-def _numbers(piece: str) -> list[str]:
-    """Of "7", "00-03" or "0-8:4", each number with the first one's leading zeros."""
+def _numbers(piece: str, most: int) -> list[str]:
+    """Of "7", "00-03" or "0-8:4", each number with the first one's leading zeros; at most so many."""
     match = _RANGE.fullmatch(piece)
-    if match is None or len(piece) > 60:
+    if match is None:
         raise ValueError(f"{piece[:80]!r} is no number, nor a range of numbers")
     first, last, step = match[1], match[2] or match[1], int(match[3] or 1)
     if int(last) < int(first) or step < 1:
         raise ValueError(f"range {piece!r} goes backwards")
-    _bound((int(last) - int(first)) // step)
+    _bound((int(last) - int(first)) // step + 1, most)
     width = len(first) if first.startswith("0") else 0
     return [f"{number:0{width}d}" for number in range(int(first), int(last) + 1, step)]

@@ -4,13 +4,13 @@ Times there are local ones of the server, without a zone.
 """
 
 import datetime
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
 from jobdb.queue import (
-    CANCELLED, COMPLETED, ENDED, FAILED, PENDING, RUNNING, SUSPENDED, UNKNOWN, Problem, QueueJob, QueueTrouble, Read, instant_ns, integer, mapping, problem, text,
+    CANCELLED, COMPLETED, ENDED, FAILED, OUT_OF_MEMORY, PENDING, RUNNING, SUSPENDED, TIMEOUT, UNKNOWN, Problem, QueueJob, QueueTrouble, Read, instant_ns, integer, mapping, problem, text,
 )  # fmt: skip
 from jobdb.queue.nodelist import pbs as nodes_of
 
@@ -18,16 +18,18 @@ _STATES = {
     "R": RUNNING, "E": RUNNING, "B": RUNNING, "S": SUSPENDED, "U": SUSPENDED, "Q": PENDING, "H": PENDING, "W": PENDING, "T": PENDING, "M": PENDING,
     "F": COMPLETED, "X": COMPLETED,
 }  # fmt: skip
-# Jobs that a signal ended have their code above.
+# Jobs that a signal ended have their code above; those that PBS ended at a limit (its job.h: cput, walltime; vmem, mem) below 0, as those that could not begin.
 _SIGNALLED = 256
+_LIMITS = {-28: TIMEOUT, -29: TIMEOUT, -26: OUT_OF_MEMORY, -27: OUT_OF_MEMORY}
+_LINE = re.compile(r'(\s*"(?:[^"\\]|\\.)*":)(.*?)(,?)\s*')
 
 
 def read(data: bytes, cluster: str = "", zone: datetime.tzinfo | None = None) -> Read:
     """The jobs that have begun of an answer. cluster: where the server's name is not to stand for it. zone: of the server, None: this machine's. Raises
     QueueTrouble where it is no such answer."""
     try:
-        found = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
+        found = _parsed(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
         raise QueueTrouble(f"qstat's answer is no JSON: {error}; `qstat -x -f -t -F json` needs PBS 19 or newer") from None
     entries = found.get("Jobs", {}) if isinstance(found, dict) else None
     if not isinstance(entries, dict):
@@ -59,7 +61,7 @@ def _job(name: str, of: Mapping[str, Any], cluster: str, zone: datetime.tzinfo |
         end_ns = _instant(of.get("obittime") or of.get("mtime"), "mtime", zone)
         if end_ns is None and used.get("walltime"):
             end_ns = start_ns + _duration_s(text(used["walltime"], "walltime")) * 10**9
-        state = COMPLETED if exit_code == 0 else CANCELLED if exit_code is not None and (exit_code < 0 or exit_code >= _SIGNALLED) else FAILED
+        state = COMPLETED if exit_code == 0 else CANCELLED if exit_code is not None and exit_code >= _SIGNALLED else _LIMITS.get(exit_code, FAILED)
     submit_ns = _instant(of.get("ctime") or of.get("qtime"), "ctime", zone)
     if submit_ns is None:
         raise ValueError("ctime: the time of its submission is missing")
@@ -75,10 +77,35 @@ def _job(name: str, of: Mapping[str, Any], cluster: str, zone: datetime.tzinfo |
     )  # fmt: skip
 
 
+def _parsed(data: str) -> Any:
+    """JSON with all numbers as texts: qstat writes bare what only looks like one, such as the name of a job, or its account. What is no JSON then (007, nan, a
+    backslash in a command) is put right, a line each, as qstat writes it."""
+    try:
+        return _loads(data)
+    except ValueError:
+        return _loads("\n".join(map(_mended, data.split("\n"))))
+
+
+def _loads(data: str) -> Any:
+    return json.loads(data, parse_int=str, parse_float=str, parse_constant=str, strict=False)
+
+
+def _mended(line: str) -> str:
+    match = _LINE.fullmatch(line)
+    if match is None or match[2] in ("{", "[", "{}", "[]"):
+        return line
+    name, value, comma = match.groups()
+    try:
+        _loads(value)
+    except ValueError:
+        value = json.dumps(value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value)
+    return f"{name}{value}{comma}"
+
+
 def _instant(value: object, what: str, zone: datetime.tzinfo | None) -> int | None:
-    if value in (None, "", 0):
+    if value in (None, "", "0"):
         return None
-    if isinstance(value, int) or (isinstance(value, str) and value.isdigit()):
+    if isinstance(value, str) and value.isdecimal():
         return instant_ns(integer(value, what), what)
     try:
         when = datetime.datetime.strptime(text(value, what), "%a %b %d %H:%M:%S %Y")

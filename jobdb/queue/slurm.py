@@ -4,19 +4,18 @@ version has. Source: Slurm's own pages (squeue, sacct, rest_api) and what 22.05 
 `squeue` gives the end that a running job is expected to have, `sacct` those of requeued runs (`--duplicates`) and all that has ended.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from jobdb.queue import (
     CANCELLED, COMPLETED, ENDED, FAILED, NODE_FAIL, OUT_OF_MEMORY, PENDING, PREEMPTED, REQUEUED, RUNNING, STEPS_MAX, SUSPENDED, TIMEOUT, UNKNOWN,
-    Problem, QueueJob, QueueTrouble, Read, Step, instant_ns, integer, mapping, problem, sequence, text,
+    Problem, QueueJob, QueueTrouble, Read, Step, instant_ns, integer, mapping, parsed, problem, sequence, text,
 )  # fmt: skip
 from jobdb.queue.nodelist import slurm as nodes_of
 
-# What `sacct -P` is asked for, in this order; times as seconds since the epoch (SLURM_TIME_FORMAT=%s). Names may hold "|".
-DELIMITER = "\x1f"
+# What `sacct` is asked for, in this order, what users write last; times as seconds since the epoch (SLURM_TIME_FORMAT=%s).
 FIELDS = (
     "JobID", "JobIDRaw", "Cluster", "User", "UID", "Account", "Partition", "State", "Submit", "Start", "End", "Suspended", "ExitCode", "NCPUS", "NTasks", "NodeList",
     "JobName",
@@ -34,7 +33,7 @@ def read_json(data: bytes, cluster: str = "") -> Read:
     """The jobs that have begun of an answer in JSON of squeue, scontrol or sacct. cluster: where the answer names none. Raises QueueTrouble where it is no
     such answer, or tells of errors of Slurm's and of no job."""
     try:
-        found = orjson.loads(data)
+        found = parsed(data)
     except orjson.JSONDecodeError as error:
         raise QueueTrouble(f"Slurm's answer is no JSON: {error}; does `squeue --json` work there? Slurm needs its serializer plugin, else let `sacct -P` be asked") from None
     if not isinstance(found, dict) or not isinstance(found.get("jobs"), list):
@@ -56,25 +55,32 @@ def read_json(data: bytes, cluster: str = "") -> Read:
 
 
 def read_sacct(data: str, cluster: str = "") -> Read:
-    """The jobs that have begun of what `sacct -P --delimiter` wrote with FIELDS, its first line with their names."""
-    lines = data.splitlines()
-    if not lines or tuple(lines[0].split(DELIMITER)) != FIELDS:
-        raise QueueTrouble(f"sacct's first line is {lines[0][:200]!a} and not {'|'.join(FIELDS)!r}" if lines else "sacct wrote nothing, not even its first line")
+    """The jobs that have begun of what `sacct` wrote with FIELDS, its first line with their names: with `--parsable`, whose records end with the delimiter, so that
+    none that a name does not hold can be mistaken for an end, or `--parsable2`. Raises QueueTrouble where it is no such text."""
+    head, _, rest = data.partition("\n")
+    delimiter = head.removeprefix(FIELDS[0]).partition(FIELDS[1])[0]
+    ending = delimiter if delimiter and head.endswith(delimiter) else ""
+    if not delimiter or head != delimiter.join(FIELDS) + ending:
+        raise QueueTrouble(f"sacct's first line is {head[:200]!a} and not {'|'.join(FIELDS)!r}" if data else "sacct wrote nothing, not even its first line")
     problems: list[Problem] = []
-    whole: dict[tuple[str, str], tuple[dict[str, str], list[Step]]] = {}
-    latest: dict[str, list[Step]] = {}  # of the last entry of an id, whose steps follow it
-    for line in lines[1:]:
-        values = line.split(DELIMITER)
+    whole: dict[tuple[str, str, str], tuple[dict[str, str], list[Step]]] = {}
+    latest: dict[tuple[str, str], list[Step]] = {}  # of the last entry of an id, whose steps follow it
+    for line in rest.split(f"{ending}\n"):
+        if not line:
+            continue
+        # The name is the last field, and may hold a delimiter that everybody knows.
+        values = line.split(delimiter, len(FIELDS) - 1)
         try:
             if len(values) != len(FIELDS):
                 raise ValueError(f"{len(values)} fields, {len(FIELDS)} expected")
             row = dict(zip(FIELDS, values, strict=True))
             raw, _, step = row["JobIDRaw"].partition(".")
+            of = row["Cluster"], raw
             if not step:
-                latest[raw] = []
-                whole[raw, row["Submit"]] = row, latest[raw]
-            elif len(latest.get(raw, ())) < STEPS_MAX:
-                latest.setdefault(raw, []).append(_step_of_row(step, row))
+                latest[of] = []
+                whole[*of, row["Submit"]] = row, latest[of]
+            elif len(latest.get(of, ())) < STEPS_MAX:
+                latest.setdefault(of, []).append(_step_of_row(step, row))
         except ValueError as error:
             problems.append(problem(values[0], error))
     jobs = []
@@ -94,6 +100,14 @@ def state_of(word: object) -> str:
     words = word if isinstance(word, list) else [word]
     first = words[0] if words and isinstance(words[0], str) else ""
     return _STATES.get(first.split(" ")[0].rstrip("+").upper(), UNKNOWN)
+
+
+def _accounted(word: object) -> str:
+    """`state_of` in accounting: a run that was requeued may be called ["PENDING", "REQUEUED"] there, and what was before a resize has ended."""
+    words = word if isinstance(word, list) else [word]
+    if "REQUEUED" in words:
+        return REQUEUED
+    return COMPLETED if words and words[0] == "RESIZING" else state_of(word)
 
 
 def _of_squeue(of: Mapping[str, Any], cluster: str) -> QueueJob | None:
@@ -116,7 +130,7 @@ def _of_squeue(of: Mapping[str, Any], cluster: str) -> QueueJob | None:
 
 def _of_sacct(of: Mapping[str, Any], cluster: str) -> QueueJob | None:
     time, association, array, het = (mapping(of.get(name), name) for name in ("time", "association", "array", "het"))
-    state = state_of(mapping(of.get("state"), "state").get("current"))
+    state = _accounted(mapping(of.get("state"), "state").get("current"))
     nodes = nodes_of(text(of.get("nodes"), "nodes"))
     start_ns = _instant(time.get("start"), "time.start")
     if state == PENDING or start_ns is None or not nodes:
@@ -139,7 +153,7 @@ def _of_sacct(of: Mapping[str, Any], cluster: str) -> QueueJob | None:
 
 
 def _of_row(row: Mapping[str, str], steps: tuple[Step, ...], cluster: str) -> QueueJob | None:
-    state, nodes, start_ns = state_of(row["State"]), nodes_of(row["NodeList"]), _seconds(row["Start"], "Start")
+    state, nodes, start_ns = _accounted(row["State"]), nodes_of(row["NodeList"]), _seconds(row["Start"], "Start")
     if state == PENDING or start_ns is None or not nodes:
         return None
     shown, raw = row["JobID"], row["JobIDRaw"]
@@ -211,8 +225,8 @@ def _duration_s(value: str) -> float:
     days, _, clock = value.rpartition("-")
     seconds = 0
     for part in clock.split(":") if clock else ():
-        seconds = seconds * 60 + int(float(part))
-    return float(seconds + 86_400 * int(days or 0))
+        seconds = seconds * 60 + integer(part, "Suspended")
+    return float(seconds + 86_400 * integer(days or 0, "Suspended"))
 
 
 def _exit_code(value: object, state: str) -> int | None:
@@ -228,8 +242,8 @@ def _own(code: int | None, state: str) -> int | None:
     return code if state == COMPLETED or (state in ENDED and code != 0) else None
 
 
-def _error(errors: Sequence[Any]) -> str:
-    first = errors[0]
+def _error(errors: object) -> str:
+    first = errors[0] if isinstance(errors, list) else errors
     words = [str(first[name]) for name in ("error", "description") if first.get(name)] if isinstance(first, dict) else [str(first)]
     return ascii(": ".join(words))[:300]
 

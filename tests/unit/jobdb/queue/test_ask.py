@@ -8,9 +8,9 @@ import orjson
 import pytest
 
 from jobdb.queue import QueueTrouble, ask
-from jobdb.queue.slurm import DELIMITER, FIELDS
+from jobdb.queue.slurm import FIELDS
 from tests.unit.jobdb.queue.test_others import lsf_job, pbs_job
-from tests.unit.jobdb.queue.test_slurm import T, row, squeue_new
+from tests.unit.jobdb.queue.test_slurm import DELIMITER, T, row, squeue_new
 
 
 @pytest.fixture
@@ -42,8 +42,19 @@ def test_accounting_and_controller_are_put_together(commands):
     jobs, problems = ask.from_slurm(T)
     assert {job.job_id: job.state for job in jobs} == {"16": "completed", "17": "completed", "18": "running"} and problems == []
     commands("sacct", 'sys.exit("Slurm accounting storage is disabled")')
-    jobs, _ = ask.from_slurm(T)
-    assert {job.job_id for job in jobs} == {"17", "18"}
+    jobs, problems = ask.from_slurm(T)
+    assert {job.job_id for job in jobs} == {"17", "18"} and "accounting storage is disabled" in str(problems[0])
+
+
+def test_accounting_that_is_behind_keeps_no_job_running(commands):
+    ended = squeue_new(job_state=["COMPLETED"], tasks=2)
+    commands("squeue", says(orjson.dumps({"jobs": [ended]})))
+    commands("sacct", says(sacct(row(State="RUNNING", End="Unknown"))))
+    (job,), problems = ask.from_slurm(T, "c1")
+    assert (job.state, job.end_ns is None, job.tasks, problems) == ("completed", False, 2, [])
+    commands("sacct", says(sacct(row(State="FAILED", ExitCode="3:0"))))
+    (job,), _ = ask.from_slurm(T, "c1")
+    assert (job.state, job.exit_code, job.tasks) == ("failed", 3, 2)
 
 
 def test_what_is_asked_bears_the_time(commands, tmp_path):

@@ -1,5 +1,7 @@
 """The short forms of node lists."""
 
+import time
+
 import pytest
 
 from jobdb.queue.nodelist import beacon, lsf, pbs, slurm
@@ -49,3 +51,17 @@ def test_exec_hosts():
     for read, bad in ((pbs, "n 1/0"), (lsf, "x*n1"), (lsf, "n1/2")):
         with pytest.raises(ValueError):
             read(bad)
+
+
+@pytest.mark.parametrize("text", ["cn[" + ",".join(["0-99999"] * 20) + "]", ",".join(["cn[0-19999]"] * 11), "n" + "[1]" * 9, "cn[٣]", "cn[1-" + "9" * 5000 + "]"])
+def test_what_makes_more_work_than_nodes_is_refused(text):
+    began = time.process_time()
+    with pytest.raises(ValueError):
+        slurm(text)
+    assert time.process_time() - began < 1
+
+
+def test_ranges_that_overlap_count_each_time():
+    with pytest.raises(ValueError, match="more than 200000 nodes"):
+        beacon(",".join(["0-19999"] * 11))
+    assert len(beacon(",".join(["0-19999"] * 10))) == 20_000

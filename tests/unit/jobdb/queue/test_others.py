@@ -92,3 +92,51 @@ def test_lsf():
     for text in (b"", b"{}", b"No unfinished job found"):
         with pytest.raises(QueueTrouble):
             lsf.read(text, 0)
+
+
+def test_rows_of_a_table_that_are_wrong_cost_no_other():
+    head = "JOBID,USER,STARTTIME,PROGRAM_NAME,NODELIST,STATE,ENDTIME,CORE,EXITCODE\r\n"
+    rows = [
+        '1,ann,1700000000,"wrf,3,RUN,,,', "2,bob,1700000000,x,4,RUN,,12.0,0:0", "3,eve,1700000000,x", "4,eve,1700000000,x,,RUN,,,", "", "5,eve,1700000000,a\rb,5,RUN,,,",
+        "6,a,1700000000,x,6,TIMEOUT,1700000009,,-9", "7,a,1700000000,x,7,CANCELED,1700000009,,", "8,a,1700000000,x,8,SSUSP,NULL,,", "9,a,1700000000,x,9,BIZARRE,1700000009,,",
+        "10,a,1700000000,x,10,CANCELLED by 7,1700000009,,", "11,a,1700000000,x,11,,0000-00-00 00:00:00,,", f"12,a,1700000000,x,\"{','.join(map(str, range(30_000)))}\",RUN,,,",
+    ]  # fmt: skip
+    jobs, problems = csv.read(head + "\r\n".join(rows))
+    assert [(job.job_id, job.state, job.end_ns is None) for job in jobs] == [
+        ("2", "running", True), ("6", "timeout", False), ("7", "cancelled", False), ("8", "suspended", True), ("9", "unknown", False), ("10", "cancelled", False),
+        ("11", "running", True), ("12", "running", True),
+    ]  # fmt: skip
+    assert (jobs[0].cores, jobs[0].exit_code, jobs[1].exit_code, len(jobs[-1].nodes)) == (12, 0, -9, 30_000)
+    assert [problem.entry for problem in problems] == [f"'line {n}'" for n in (2, 4, 5, 7)]
+
+
+def test_what_pbs_writes_that_is_no_json_is_put_right():
+    lines = [
+        "{", '    "pbs_server":"srv",', '    "Jobs":{', '        "1.srv":{', '            "Job_Name":nan,', '            "Account_Name":4711,', '            "queue":007,',
+        '            "job_state":"R",', '            "ctime":"Sun Nov 22 11:00:00 2026",', '            "stime":"Sun Nov 22 12:00:00 2026",', '            "exec_host":"n1/0",',
+        '            "Variable_List":{', '                "PS1":"\\u@\\h\\$ a\\,b",', '                "X":0x1f,', '                "T":"a\tb"', "            },",
+        '            "euser":1e5', "        }", "    }", "}",
+    ]  # fmt: skip
+    (job,), problems = pbs.read("\n".join(lines).encode(), zone=UTC)
+    assert (job.name, job.project, job.queue, job.user, job.nodes, problems) == ("nan", "4711", "007", "1e5", ("n1",), [])
+    jobs, _ = pbs.read(orjson.dumps({"Jobs": {"1.s": pbs_job(Job_Name=1234)}}).replace(b"login1", b"\xe4"), zone=UTC)
+    assert [job.name for job in jobs] == ["1234"]
+
+
+@pytest.mark.parametrize(("code", "state"), [(0, COMPLETED), (1, FAILED), (271, CANCELLED), (-29, "timeout"), (-28, "timeout"), (-27, "out_of_memory"), (-1, FAILED)])
+def test_how_a_job_of_pbs_ended(code, state):
+    ((job,), _) = pbs.read(orjson.dumps({"Jobs": {"1.s": pbs_job(job_state="F", Exit_status=code, mtime="Sun Nov 22 12:30:00 2026")}}), zone=UTC)
+    assert (job.state, job.exit_code) == (state, code)
+
+
+@pytest.mark.parametrize(("reason", "code", "state"), [("TERM_RUNLIMIT: job killed", "140", "timeout"), ("TERM_MEMLIMIT", "137", "out_of_memory"), ("TERM_OWNER: x", "1", CANCELLED), ("", "130", CANCELLED), ("-", "3", FAILED)])
+def test_how_a_job_of_lsf_ended(reason, code, state):
+    told = lsf_job(STAT="EXIT", EXIT_CODE=code, EXIT_REASON=reason, FINISH_TIME="Nov 22 12:30:05 2026", PROJ_NAME="p2")
+    ((job,), _) = lsf.read(orjson.dumps({"RECORDS": [told]}), NOON_NS / 1e9 + 3600, "c1", UTC)
+    assert (job.state, job.project) == (state, "p2")
+
+
+@pytest.mark.parametrize("never", ["Feb 30 10:00", "Feb 1 24:00", "Nov 31 10:00", "Feb 29 10:00 2025", "Xyz 1 10:00"])
+def test_a_time_that_never_is_ends_the_search_for_its_year(never):
+    jobs, problems = lsf.read(orjson.dumps({"RECORDS": [lsf_job(START_TIME=never), lsf_job(JOBID="1_0"), lsf_job(JOBID="102")]}), NOON_NS / 1e9, "c1", UTC)
+    assert [job.job_id for job in jobs] == ["102"] and len(problems) == 2

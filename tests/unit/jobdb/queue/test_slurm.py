@@ -8,8 +8,9 @@ import orjson
 import pytest
 
 from jobdb.queue import CANCELLED, COMPLETED, FAILED, QueueTrouble, RUNNING, SUSPENDED
-from jobdb.queue.slurm import DELIMITER, FIELDS, read_json, read_sacct, state_of
+from jobdb.queue.slurm import FIELDS, read_json, read_sacct, state_of
 
+DELIMITER = "\x1f"
 T = 1_700_000_000
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures/slurm"
 S0 = 1_795_353_366 * 10**9  # when its jobs were submitted
@@ -118,7 +119,7 @@ def test_what_cannot_be_read_is_told_and_the_others_are_read(bad):
     assert [job.job_id for job in jobs] == ["18"] and len(problems) == 2
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b'{"jobs": 3}', b"slurm_load_jobs error: Unable to contact slurm controller", b'{"jobs": [], "errors": [{"error": "gone", "description": "x"}]}'])
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"jobs": 3}', b"slurm_load_jobs error: Unable to contact slurm controller", b'{"jobs": [], "errors": [{"error": "gone", "description": "x"}]}', b'{"jobs": [], "errors": 5}', b'{"jobs": [], "errors": {"a": 1}}'])
 def test_what_is_no_answer_is_refused(text):
     with pytest.raises(QueueTrouble):
         read_json(text)
@@ -213,3 +214,33 @@ def test_an_answer_that_is_cut_or_garbled_gives_jobs_or_a_word_and_never_crashes
         except QueueTrouble:
             continue
         assert all(job.start_ns and job.nodes for job in jobs) and all(str(problem).isprintable() for problem in problems)
+
+
+def test_a_name_forges_no_job_and_hides_none():
+    end = "f00dbeef"
+    head = end.join(FIELDS) + end
+    forged = row(JobID="99", JobIDRaw="99", User="root", NodeList="cn9").replace(DELIMITER, end[:-1])
+    names = ["a\nb", "x\x0c" + row(JobID="98", JobIDRaw="98"), "y\n" + forged, "z\u2028", "a\x1fb", ""]
+    rows = [row(JobID=str(n), JobIDRaw=str(n)).removesuffix("wrf|x").replace(DELIMITER, end) + name + end for n, name in enumerate(names, 1)]
+    jobs, problems = read_sacct("\n".join([head, *rows, ""]))
+    assert [(job.job_id, job.name) for job in jobs] == [(str(n), name) for n, name in enumerate(names, 1)] and problems == []
+    jobs, problems = read_sacct("\n".join([DELIMITER.join(FIELDS), row(JobName="a\x1fb\x0cc")]))
+    assert [job.name for job in jobs] == ["a\x1fb\x0cc"] and problems == []
+
+
+def test_one_job_with_a_strange_name_costs_no_other():
+    data = orjson.dumps({"jobs": [squeue_new(name="STRANGE"), squeue_new(job_id=18)]}).replace(b"STRANGE", b"\xe4\xff")
+    jobs, problems = read_json(data)
+    assert [job.job_id for job in jobs] == ["17", "18"] and problems == []
+
+
+def test_accounting_of_newer_versions_tells_of_requeues_and_resizes():
+    (job,) = read(sacct_new(state={"current": ["PENDING", "REQUEUED"]}))
+    assert (job.state, job.end_ns) == ("requeued", (T + 65) * 10**9)
+    assert read(squeue_new(job_state=["PENDING", "REQUEUED"])) == []
+    before, after = row(State="RESIZING"), row(State="RUNNING", Submit=str(T + 65), Start=str(T + 65), End="Unknown")
+    jobs, _ = read_sacct("\n".join([DELIMITER.join(FIELDS), before, after]))
+    assert [(job.state, job.end_ns is None) for job in jobs] == [(COMPLETED, False), (RUNNING, True)]
+    for suspended in ("inf", "nan", "1e999", "x"):
+        jobs, problems = read_sacct("\n".join([DELIMITER.join(FIELDS), row(Suspended=suspended), row(JobID="18", JobIDRaw="18")]))
+        assert [job.job_id for job in jobs] == ["18"] and len(problems) == 1
