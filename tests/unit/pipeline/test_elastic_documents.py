@@ -21,7 +21,9 @@ def one_by_one(events, places, dated):
         event = events[place]
         start = event["time" if event["kind"] == "job" else "start"]
         index = names.index(event["kind"], layer_of(event["kind"], event), "g1", dated.of(start))
-        out.append(({"index": {"_index": index, "_id": names.record_id(event["node"], int(event["boot"], 16), event["seq"])}}, orjson.loads(plain(event, 9))))
+        fence = {} if event["kind"] == "run" else {"version": 9, "version_type": "external_gte"}
+        action = {"_index": index, "_id": names.record_id(event["node"], int(event["boot"], 16), event["seq"])} | fence
+        out.append(({"index": action}, orjson.loads(plain(event, 9))))
     return out
 
 
