@@ -18,10 +18,10 @@ if [[ ${1:-} == check ]]; then
   exit
 fi
 if command -v rustup >/dev/null; then
-  # A rustup without a toolchain gets one; one with an old toolchain is its user's to change.
+  # A rustup without a toolchain gets one; one with an old toolchain, and rustup itself, is its user's to change: it may be the machine's, and not in this HOME.
   if ! version >/dev/null; then
     scripts/step.sh rustup 'Installing Rust' bash -c \
-      'rustup toolchain install stable --profile minimal --component rustfmt --component clippy && rustup default stable'
+      'rustup toolchain install stable --no-self-update --profile minimal --component rustfmt --component clippy && rustup default stable'
     hash -r
     new_enough && exit 0
   fi
