@@ -5,9 +5,9 @@ What a queue says is believed of nodes, users and times, and of nothing else: na
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -92,6 +92,22 @@ class QueueJob:
 
 
 Read = tuple[list[QueueJob], list[Problem]]
+T = TypeVar("T")
+
+
+def read_each(entries: Iterable[tuple[object, T]], read: Callable[[T], QueueJob | None]) -> Read:
+    """The jobs of entries, each with what it is called; `read` gives None for one that has not begun, and raises ValueError for one that cannot be read."""
+    jobs: list[QueueJob] = []
+    problems: list[Problem] = []
+    for name, entry in entries:
+        try:
+            job = read(entry)
+        except ValueError as error:
+            problems.append(problem(name, error))
+            continue
+        if job is not None:
+            jobs.append(job)
+    return jobs, problems
 
 
 def integer(value: object, what: str, least: int = 0, most: int = 1 << 62) -> int:

@@ -9,7 +9,7 @@ import csv
 import datetime
 from collections.abc import Mapping
 
-from jobdb.queue import CANCELLED, COMPLETED, ENDED, PENDING, RUNNING, UNKNOWN, Problem, QueueJob, QueueTrouble, Read, instant_ns, integer, lsf, problem, slurm
+from jobdb.queue import CANCELLED, COMPLETED, ENDED, PENDING, RUNNING, UNKNOWN, QueueJob, QueueTrouble, Read, instant_ns, integer, lsf, read_each, slurm
 from jobdb.queue.nodelist import beacon
 from jobdb.queue.nodelist import slurm as hostlist
 
@@ -29,31 +29,29 @@ def read(data: str, cluster: str = "", prefix: str = "", zone: datetime.tzinfo =
     lines = data.lstrip("\ufeff").split("\n")
     try:
         names = [name.strip().upper() for name in _fields(lines[0])]
-    except csv.Error as error:
+    except ValueError as error:
         raise QueueTrouble(f"the table cannot be read: {error}") from None
     missing = [name for name in NEEDED if name not in names]
     if missing:
         raise QueueTrouble(f"the table's first line has no column {', '.join(missing)}; it has {ascii(', '.join(names))[:300] or 'nothing'}")
-    jobs: list[QueueJob] = []
-    problems: list[Problem] = []
-    for number, line in enumerate(lines[1:], 2):
-        try:
-            values = _fields(line)
-            if not values:
-                continue
-            if len(values) != len(names):
-                raise ValueError(f"{len(values)} fields; the first line has {len(names)}")
-            job = _job({name: value.strip() for name, value in zip(names, values, strict=True)}, cluster, prefix, zone)
-        except (ValueError, csv.Error) as error:
-            problems.append(problem(f"line {number}", error))
-            continue
-        if job is not None:
-            jobs.append(job)
-    return jobs, problems
+
+    def read_line(line: str) -> QueueJob | None:
+        values = _fields(line)
+        if not values:
+            return None
+        if len(values) != len(names):
+            raise ValueError(f"{len(values)} fields; the first line has {len(names)}")
+        return _job({name: value.strip() for name, value in zip(names, values, strict=True)}, cluster, prefix, zone)
+
+    return read_each(((f"line {number}", line) for number, line in enumerate(lines[1:], 2)), read_line)
 
 
 def _fields(line: str) -> list[str]:
-    return next(csv.reader([line.rstrip("\r")], strict=True), [])
+    """Of one line, none where it is empty. Raises ValueError."""
+    try:
+        return next(csv.reader([line.rstrip("\r")], strict=True), [])
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
 
 
 def _job(row: Mapping[str, str], cluster: str, prefix: str, zone: datetime.tzinfo) -> QueueJob | None:

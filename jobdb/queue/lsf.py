@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 
 from jobdb.queue import (
-    CANCELLED, COMPLETED, ENDED, FAILED, OUT_OF_MEMORY, PENDING, RUNNING, SUSPENDED, TIMEOUT, UNKNOWN, Problem, QueueJob, QueueTrouble, Read, instant_ns, integer,
-    mapping, parsed, problem, sequence, text,
+    CANCELLED, COMPLETED, ENDED, FAILED, OUT_OF_MEMORY, PENDING, RUNNING, SUSPENDED, TIMEOUT, UNKNOWN, QueueJob, QueueTrouble, Read, instant_ns, integer,
+    mapping, parsed, read_each, text,
 )  # fmt: skip
 from jobdb.queue.nodelist import lsf as nodes_of
 
@@ -44,23 +44,13 @@ def read(data: bytes, now_s: float, cluster: str = "", zone: datetime.tzinfo | N
     entries = found.get("RECORDS") if isinstance(found, dict) else None
     if not isinstance(entries, list):
         raise QueueTrouble("bjobs's answer has no list `RECORDS`")
-    jobs: list[QueueJob] = []
-    problems: list[Problem] = []
-    for entry in sequence(entries, "RECORDS"):
-        try:
-            of = mapping(entry, "record")
-            if of.get("ERROR"):
-                raise ValueError(text(of["ERROR"], "ERROR"))
-            job = _job(of, now_s, cluster, zone)
-        except ValueError as error:
-            problems.append(problem(entry.get("JOBID") if isinstance(entry, dict) else entry, error))
-            continue
-        if job is not None:
-            jobs.append(job)
-    return jobs, problems
+    named = ((entry.get("JOBID") if isinstance(entry, dict) else entry, entry) for entry in entries)
+    return read_each(named, lambda entry: _job(mapping(entry, "record"), now_s, cluster, zone))
 
 
 def _job(of: Mapping[str, Any], now_s: float, cluster: str, zone: datetime.tzinfo | None) -> QueueJob | None:
+    if of.get("ERROR"):
+        raise ValueError(text(of["ERROR"], "ERROR"))
     state = STATES.get(text(of.get("STAT"), "STAT"), UNKNOWN)
     nodes = nodes_of(text(of.get("EXEC_HOST"), "EXEC_HOST"))
     start_ns = _instant(text(of.get("START_TIME"), "START_TIME"), "START_TIME", now_s, zone)

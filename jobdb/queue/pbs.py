@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobdb.queue import (
-    CANCELLED, COMPLETED, ENDED, FAILED, OUT_OF_MEMORY, PENDING, RUNNING, SUSPENDED, TIMEOUT, UNKNOWN, Problem, QueueJob, QueueTrouble, Read, instant_ns, integer, mapping, problem, text,
+    CANCELLED, COMPLETED, ENDED, FAILED, OUT_OF_MEMORY, PENDING, RUNNING, SUSPENDED, TIMEOUT, UNKNOWN, QueueJob, QueueTrouble, Read, instant_ns, integer, mapping, read_each, text,
 )  # fmt: skip
 from jobdb.queue.nodelist import pbs as nodes_of
 
@@ -35,17 +35,7 @@ def read(data: bytes, cluster: str = "", zone: datetime.tzinfo | None = None) ->
     if not isinstance(entries, dict):
         raise QueueTrouble("qstat's answer has no object `Jobs`")
     server = cluster or str(found.get("pbs_server", ""))
-    jobs: list[QueueJob] = []
-    problems: list[Problem] = []
-    for name, entry in entries.items():
-        try:
-            job = _job(name, mapping(entry, "job"), server, zone)
-        except ValueError as error:
-            problems.append(problem(name, error))
-            continue
-        if job is not None:
-            jobs.append(job)
-    return jobs, problems
+    return read_each(((name, (name, entry)) for name, entry in entries.items()), lambda named: _job(named[0], mapping(named[1], "job"), server, zone))
 
 
 def _job(name: str, of: Mapping[str, Any], cluster: str, zone: datetime.tzinfo | None) -> QueueJob | None:

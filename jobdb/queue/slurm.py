@@ -11,7 +11,7 @@ import orjson
 
 from jobdb.queue import (
     CANCELLED, COMPLETED, ENDED, FAILED, NODE_FAIL, OUT_OF_MEMORY, PENDING, PREEMPTED, REQUEUED, RUNNING, STEPS_MAX, SUSPENDED, TIMEOUT, UNKNOWN,
-    Problem, QueueJob, QueueTrouble, Read, Step, instant_ns, integer, mapping, parsed, problem, sequence, text,
+    Problem, QueueJob, QueueTrouble, Read, Step, instant_ns, integer, mapping, parsed, problem, read_each, sequence, text,
 )  # fmt: skip
 from jobdb.queue.nodelist import slurm as nodes_of
 
@@ -40,18 +40,7 @@ def read_json(data: bytes, cluster: str = "") -> Read:
         raise QueueTrouble("Slurm's answer in JSON has no list `jobs`")
     if not found["jobs"] and found.get("errors"):
         raise QueueTrouble(f"Slurm tells of an error: {_error(found['errors'])}")
-    jobs: list[QueueJob] = []
-    problems: list[Problem] = []
-    for entry in found["jobs"]:
-        try:
-            of = mapping(entry, "job")
-            job = _of_sacct(of, cluster) if "time" in of else _of_squeue(of, cluster)
-        except ValueError as error:
-            problems.append(problem(entry.get("job_id") if isinstance(entry, dict) else entry, error))
-            continue
-        if job is not None:
-            jobs.append(job)
-    return jobs, problems
+    return read_each(((entry.get("job_id") if isinstance(entry, dict) else entry, entry) for entry in found["jobs"]), lambda entry: _of_json(entry, cluster))
 
 
 def read_sacct(data: str, cluster: str = "") -> Read:
@@ -83,16 +72,8 @@ def read_sacct(data: str, cluster: str = "") -> Read:
                 latest.setdefault(of, []).append(_step_of_row(step, row))
         except ValueError as error:
             problems.append(problem(values[0], error))
-    jobs = []
-    for row, steps in whole.values():
-        try:
-            job = _of_row(row, tuple(steps), cluster)
-        except ValueError as error:
-            problems.append(problem(row["JobID"], error))
-            continue
-        if job is not None:
-            jobs.append(job)
-    return jobs, problems
+    jobs, more = read_each(((row["JobID"], (row, steps)) for row, steps in whole.values()), lambda entry: _of_row(entry[0], tuple(entry[1]), cluster))
+    return jobs, problems + more
 
 
 def state_of(word: object) -> str:
@@ -108,6 +89,11 @@ def _accounted(word: object) -> str:
     if "REQUEUED" in words:
         return REQUEUED
     return COMPLETED if words and words[0] == "RESIZING" else state_of(word)
+
+
+def _of_json(entry: object, cluster: str) -> QueueJob | None:
+    of = mapping(entry, "job")
+    return _of_sacct(of, cluster) if "time" in of else _of_squeue(of, cluster)
 
 
 def _of_squeue(of: Mapping[str, Any], cluster: str) -> QueueJob | None:
