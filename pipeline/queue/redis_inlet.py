@@ -77,8 +77,11 @@ def _pushes(items: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 def _push(client: redis.Redis, name: str, items: Sequence[bytes]) -> int:
     """RPUSH; how long the list is then. Packed here: the client's own packing takes each item as an argument of its own, and twice the time."""
-    head = b"*%d\r\n$5\r\nRPUSH\r\n$%d\r\n%b\r\n" % (len(items) + 2, len(name), name.encode())
-    packed = head + b"".join([b"$%d\r\n%b\r\n" % (len(item), item) for item in items])
+    parts = [b"\r\n"] * (2 * len(items) + 2)
+    parts[0] = b"*%d\r\n$5\r\nRPUSH\r\n$%d\r\n%b" % (len(items) + 2, len(name), name.encode())
+    parts[1:-1:2] = [b"\r\n$%d\r\n" % size for size in map(len, items)]
+    parts[2:-1:2] = items
+    packed = b"".join(parts)
     pool = client.connection_pool
     connection = pool.get_connection()
     try:

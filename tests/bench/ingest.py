@@ -2,8 +2,9 @@
 
 Agents are one process that sends what was packed before; their own work is theirs, on other machines. The ceiling: clients that do nothing but send the same
 documents with the same ids, serialised before, to an index of the same settings and mapping for each number of clients. Both take turns, each round with boots of
-its own, and both find in their indices what came in earlier rounds. The first rounds are not counted: Elasticsearch compiles its code while it runs. Where other work goes
-on beside, processor time says more than the clock.
+its own, and both find in their indices what came in earlier rounds. The first rounds are not counted: Elasticsearch compiles its code while it runs. Each figure is the median of
+its rounds: a best of one beside a best of three would favour the three, and large merges fall into some rounds and not into others. Where other work goes on beside,
+processor time says more than the clock.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import urllib.error
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import orjson
 
@@ -33,7 +35,7 @@ from tests.bench._windows import events, of_other_boots, save
 
 NODES = 50
 RECORDS = int(os.environ.get("BELLROCK_BENCH_RECORDS", "400000"))
-WARM_ROUNDS, ROUNDS = 5, 5
+WARM_ROUNDS, ROUNDS = 5, 9
 CLIENTS = (1, 2, 4)
 BODY_EVENTS = 5000
 HEAP_MIB = 2048
@@ -79,22 +81,23 @@ def run() -> list[dict]:
         for part in (redis, elastic):
             part.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    best = max(rounds, key=lambda found: found.end_to_end)
-    ceiling = max(rate for found in rounds for rate in found.ceilings.values())
+    rate = median(found.end_to_end for found in rounds)
+    ceilings = {count: median(found.ceilings[count] for found in rounds) for count in CLIENTS}
+    ceiling_cpu_s = {count: median(1e6 * found.ceiling_cpu_s[count] / found.records for found in rounds) for count in CLIENTS}
     numbers = sum(field.type not in ("string", "hex64", "histogram") for field in KINDS["run"].fields)
-    clients = [{"name": f"ceiling_{count}_clients_records_per_s", "value": max(found.ceilings[count] for found in rounds), "unit": "records/s"} for count in CLIENTS]
+    clients = [{"name": f"ceiling_{count}_clients_records_per_s", "value": value, "unit": "records/s"} for count, value in ceilings.items()]
     return [
-        {"name": "records_per_s", "value": best.end_to_end, "unit": "records/s", "baseline_name": "Elasticsearch alone", "baseline": ceiling},
+        {"name": "records_per_s", "value": rate, "unit": "records/s", "baseline_name": "Elasticsearch alone", "baseline": max(ceilings.values())},
         *clients,
-        {"name": "cpu_s_per_million", "value": min(1e6 * found.cpu_s / found.records for found in rounds), "unit": "s of processor time, Elasticsearch's too"},
+        {"name": "cpu_s_per_million", "value": median(1e6 * found.cpu_s / found.records for found in rounds), "unit": "s of processor time, Elasticsearch's too"},
         {
-            "name": "ceiling_cpu_s_per_million", "value": min(1e6 * cpu / found.records for found in rounds for cpu in found.ceiling_cpu_s.values()),
+            "name": "ceiling_cpu_s_per_million", "value": min(ceiling_cpu_s.values()),
             "unit": "s of processor time, of Elasticsearch alone",
         },
-        {"name": "own_cpu_s_per_million", "value": min(1e6 * found.own_cpu_s / found.records for found in rounds), "unit": "s of processor time, of ingest and Redis"},
+        {"name": "own_cpu_s_per_million", "value": median(1e6 * found.own_cpu_s / found.records for found in rounds), "unit": "s of processor time, of ingest and Redis"},
         {"name": "bytes_per_record", "value": size, "unit": "bytes on disk, sums by second too"},
         {
-            "name": "metrics_per_s", "value": best.end_to_end * numbers, "unit": "numeric fields/s",
+            "name": "metrics_per_s", "value": rate * numbers, "unit": "numeric fields/s",
             "baseline_name": "the SIOX paper's, other machines", "baseline": SIOX_METRICS_PER_S,
         },
     ]  # fmt: skip
