@@ -137,6 +137,18 @@ class Metrics:
 
 
 @dataclass(frozen=True)
+class Scheduler:
+    """The batch system whose jobs are followed. file, prefix: of kind "csv"."""
+
+    kind: str = _one_of("none", "slurm", "pbs", "lsf", "csv", default="none")
+    cluster: str = ""
+    every_s: int = _between(1, 3600, default=30)
+    first_days: int = _between(0, 3650, default=7)
+    file: str = ""
+    prefix: str = ""
+
+
+@dataclass(frozen=True)
 class Retention:
     """How many days records are kept, by class (0: for ever), and whether the server drops what is older by itself."""
 
@@ -167,6 +179,7 @@ class Config:
     cache: Cache = field(default_factory=Cache)
     group: Group = field(default_factory=Group)
     metrics: Metrics = field(default_factory=Metrics)
+    scheduler: Scheduler = field(default_factory=Scheduler)
     retention: Retention = field(default_factory=Retention)
     explicit: frozenset[str] = frozenset()
 

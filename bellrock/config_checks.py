@@ -11,7 +11,7 @@ from jobdb import address
 from pipeline.listen import is_loopback
 
 if TYPE_CHECKING:
-    from bellrock.config import Config, Elasticsearch, Http, Ingest, Jobdb
+    from bellrock.config import Config, Elasticsearch, Http, Ingest, Jobdb, Scheduler
 
 _GROUP = re.compile(r"[a-z0-9_]{0,32}")
 
@@ -40,6 +40,7 @@ def check(config: "Config", where: str, source: Callable[[str], str]) -> None:
     _check_path("cache.password_file", config.cache.password_file, where)
     if config.cache.password_file and not config.cache.url:
         raise UsageError(f"{where}: cache.password_file is set and cache.url is not", "the cache in this process needs none: set cache.url, or take that away")
+    _check_scheduler(config.scheduler, where)
     _check_path("metrics.token_file", config.metrics.token_file, where)
     if not _GROUP.fullmatch(config.group.name):
         raise UsageError(f"{source('group.name')}: group.name = {config.group.name!r} cannot be part of an index's name", "take up to 32 of a-z, 0-9 and _")
@@ -75,6 +76,15 @@ def _check_jobdb(jobdb: "Jobdb", where: str) -> None:
         raise UsageError(f"{where}: [jobdb]: {error.args[0]}", error.hint) from error
     if not address.NAME.fullmatch(jobdb.analyst):
         raise UsageError(f"{where}: jobdb.analyst = {jobdb.analyst!r} is no name of an account", "take a-z, 0-9 and _, beginning with a letter, 32 at most")
+
+
+def _check_scheduler(scheduler: "Scheduler", where: str) -> None:
+    if scheduler.kind == "csv" and not scheduler.file:
+        raise UsageError(f"{where}: scheduler.file is missing", 'scheduler.kind = "csv" reads a table: name it; docs/queue.md has its columns')
+    for name in ("file", "prefix"):
+        if scheduler.kind != "csv" and getattr(scheduler, name):
+            raise UsageError(f'{where}: scheduler.{name} is set, and scheduler.kind is not "csv"', "batch systems are asked by their commands: take that away")
+    _check_path("scheduler.file", scheduler.file, where)
 
 
 def _check_path(name: str, path: str, where: str) -> None:

@@ -18,6 +18,7 @@ from bellrock.config import Config
 from bellrock.errors import UsageError
 
 if TYPE_CHECKING:
+    from jobdb.queue_follow import QueueFollower
     from jobdb.repository import JobDB
     from pipeline.ingest import Ingest
     from pipeline.queue.redis import RedisSettings
@@ -61,6 +62,24 @@ def open_jobdb(config: Config, state: Path) -> "JobDB":
     from jobdb.repository import JobDB
 
     return JobDB(config.jobdb.access(state))
+
+
+def open_queue_follower(config: Config, jobdb: "JobDB") -> "QueueFollower | None":
+    """What follows the batch system of [scheduler], not started; None where there is none."""
+    from jobdb.queue import Read, ask
+    from jobdb.queue_follow import QueueFollower
+
+    scheduler = config.scheduler
+    if scheduler.kind == "none":
+        return None
+
+    def tell(since_s: float) -> Read:
+        of_kind = ask.KINDS[scheduler.kind]
+        if of_kind is None:
+            return ask.since(since_s, ask.from_file(scheduler.kind, Path(scheduler.file), scheduler.cluster, scheduler.prefix))
+        return of_kind(since_s, scheduler.cluster)
+
+    return QueueFollower(tell, jobdb, every_s=scheduler.every_s, first_s=scheduler.first_days * 86_400.0)
 
 
 def open_cache(config: Config) -> "Cache":

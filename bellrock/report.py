@@ -49,7 +49,7 @@ def first_line(job: dict[str, Any], profile: dict[str, Any]) -> str:
     state = job["state"]
     if state == "failed" and job.get("exit_code") is not None:
         state = f"failed with exit code {job['exit_code']}"
-    took = f"{'for' if job['state'] == 'running' else 'in'} {text.duration(profile['runtime_s'])}"
+    took = f"{'for' if job['end_ns'] is None else 'in'} {text.duration(profile['runtime_s'])}"
     who = "processes unseen" if profile["processes"] is None else of(profile["processes"], "process")
     size = f"{who} on {of(profile['nodes'], 'node')}"
     return f"job {text.plain(job['job_id'])} · {text.plain(job['program'])} · {state} {took} · {size}"
@@ -94,7 +94,13 @@ OF_NODES = "no process was seen: the figures are those of the nodes' file system
 def caveats(answer: dict[str, Any]) -> list[str]:
     """What must be known before the figures are trusted."""
     profile = answer["profile"]
-    return [*losses(answer), *unseen(profile), *([OF_NODES] if profile.get("granularity") == "node" else [])]
+    return [*losses(answer), *unheard(answer["job"]), *unseen(profile), *([OF_NODES] if profile.get("granularity") == "node" else [])]
+
+
+def unheard(job: dict[str, Any]) -> list[str]:
+    """A line where nodes have told nothing since the job's end."""
+    count = job.get("unheard_nodes")
+    return [f"nothing has come from {of(count, 'node')} since the job ended: what was done there may be missing in the figures"] if count else []
 
 
 def losses(answer: dict[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from bellrock import report_latency, text
 from bellrock.report import MODES, NOTHING_SEEN, caveats, first_line, is_blank, overflows
 from bellrock.text import of
 
-STATE_STYLES = {"running": "cyan", "completed": "green", "failed": "red"}
+STATE_STYLES = {"running": "cyan", "completed": "green", **dict.fromkeys(("failed", "timeout", "node_fail", "out_of_memory"), "red")}
 
 
 def jobs_table(jobs: Sequence[dict[str, Any]]) -> Table:
@@ -81,6 +81,16 @@ def _heading(title: str, shown: int = 0, total: int = 0) -> Text:
     return Text.assemble("\n", (title, "bold"), (more, "dim"))
 
 
+def _queued(queued: dict[str, Any] | None) -> str | None:
+    """What the batch system tells of a job, in a line."""
+    if queued is None:
+        return None
+    parts = [queued["queue"], queued["name"], queued["project"] and f"project {queued['project']}", queued["array"] and f"of array {queued['array']}"]
+    parts += [queued["het"] and f"component of {queued['het']}", queued["cores"] and of(queued["cores"], "core")]
+    parts += [queued["suspended_s"] and f"suspended for {text.duration(queued['suspended_s'])}", queued["restarts"] and of(queued["restarts"], "restart")]
+    return " · ".join(text.plain(str(part)) for part in parts if part)
+
+
 def _facts(job: dict[str, Any], profile: dict[str, Any], page: str) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
@@ -91,6 +101,7 @@ def _facts(job: dict[str, Any], profile: dict[str, Any], page: str) -> Table:
     facts = [
         ("command", job["command"]),
         ("user", job["user"]),
+        ("queue", _queued(job.get("queued"))),
         ("nodes", nodes),
         ("time", f"{text.instant(job['start_ns'])} to {text.instant(job['end_ns'])}"),
         (

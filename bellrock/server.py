@@ -20,7 +20,7 @@ from bellrock import __version__, paths, ports
 from bellrock.agent import AgentChild, agent_toml
 from bellrock.config import Config
 from bellrock.errors import BellrockError
-from bellrock.opening import check_shards, claim_ingest, listen_for_proxy, open_cache, open_ingest, open_jobdb, open_store, read_scrape_token
+from bellrock.opening import check_shards, claim_ingest, listen_for_proxy, open_cache, open_ingest, open_jobdb, open_queue_follower, open_store, read_scrape_token
 from bellrock.state import StateLock, Where, where
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Server:
         self._ingest: Any = None
         self._settler: Any = None
         self._follower: Any = None
+        self._queue: Any = None
         # Ours until the ingest has it.
         self._socket: Any = None
         # What stop() closes after the agent, in this order.
@@ -104,6 +105,10 @@ class Server:
             self._follow(store, jobdb)
         else:
             self._take_records(store, jobdb)
+        self._queue = open_queue_follower(config, jobdb)
+        if self._queue is not None:
+            self._queue.start()
+            self._closing.insert(0, ("the thread that follows the batch system", self._queue.stop))
         # `make build` leaves the pages there; without them the API's own default holds.
         built = paths.build_dir() / "frontend"
         settings = {"THREADS": config.http.threads} | ({"FRONTEND_DIR": built} if built.is_dir() else {})
@@ -119,7 +124,7 @@ class Server:
         cache = open_cache(config)
         self._closing.insert(0, ("the cache", cache.close))
         app = self.app = create_app(settings, store=store, jobdb=jobdb, status=self.status, keeper=keeper, cache=cache)
-        self._settler = Settler(jobdb, app.extensions["bellrock"].analyses, warm=app.extensions["bellrock"].charts.warm)
+        self._settler = Settler(jobdb, store, app.extensions["bellrock"].analyses, warm=app.extensions["bellrock"].charts.warm)
         self._settler.start()
         self._closing.insert(0, ("the profiles' thread", self._settler.stop))
         if "http.port" not in config.explicit:
@@ -187,6 +192,7 @@ class Server:
             "agent": {"pid": agent.pid, "restarts": agent.restarts} if agent else None,
             "ingest": self._ingest.status() if self._ingest else None,
             "job_events": self._follower.status() if self._follower else None,
+            "queue": self._queue.status() if self._queue else None,
             "profiles": self._settler.status() if self._settler else None,
         }
 

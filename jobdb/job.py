@@ -4,14 +4,33 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Job:
-    """A job as the launches that were reported make it.
+class Queued:
+    """What the batch system tells of a job beside its times and state; see `jobdb.queue.QueueJob`. job_id: as the queue shows it."""
 
-    key: unique, stands in addresses: the job id, or `job_id~uid` where another user had claimed the id before.
-    job_id: as the records claim it; with `uid` (the owner of the reporting file, trusted) it selects a job's runs.
-    state: "running", "completed" or "failed" (some launch ended with an exit code that is not 0).
-    settled: every launch ended, and all that its processes did on its node had been stored by then.
+    job_id: str
+    submit_ns: int
+    project: str
+    name: str
+    queue: str
+    array: str
+    het: str
+    cores: int | None
+    tasks: int | None
+    suspended_s: float
+    restarts: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as the launches that were reported make it, and the batch system where that tells of it.
+
+    key: unique, stands in addresses: the job id, or with something behind it where another job had that id before.
+    job_id: as the records claim it; with `uid` (trusted: the owner of the reporting file, or the batch system's word) it selects a job's runs.
+    state: "running", "completed" or "failed" (some launch ended with an exit code that is not 0); where the batch system tells of it, its word: one of
+    `jobdb.queue.STATES`.
+    settled: it ended, and all that its processes did had been stored by then, or was waited for long enough. unheard: of how many nodes it was not.
     start_ns, end_ns: ns since the epoch; end_ns is None while a launch runs.
+    node_names: where it ran; queue_nodes: those of them that the batch system gave it. queued: None where launches alone tell of it.
     """
 
     key: str
@@ -27,6 +46,9 @@ class Job:
     end_ns: int | None
     exit_code: int | None
     node_names: list[str] = field(default_factory=list)
+    unheard: int = 0
+    queue_nodes: tuple[str, ...] = ()
+    queued: Queued | None = None
 
     def runtime_s(self, now_ns: int) -> float:
         """Seconds from start to end, or to `now_ns` while the job runs; never negative."""

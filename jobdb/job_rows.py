@@ -1,18 +1,22 @@
 """Jobs out of their rows."""
 
-from typing import Any
+from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, Row, Select, select
 from sqlalchemy.orm import Session
 
-from .job import Job
-from .models import JobRow, LaunchRow, ProfileRow
+from .job import Job, Queued
+from .models import JobRow, LaunchRow, ProfileRow, QueueNodeRow, QueueRow
 from .profile import FORMAT
 
-# What `read_job` wants of a row.
+_OF_JOB = (
+    "id", "key", "job_id", "uid", "origin", "cluster", "user", "program", "command", "state", "start_ns", "end_ns", "exit_code", "settled_ns", "unheard",
+)  # fmt: skip
+_OF_QUEUE = ("submit_ns", "project", "name", "queue", "array", "het", "cores", "tasks", "suspended_s", "restarts")
+# What `read_jobs` wants of a row.
 COLUMNS = [
-    getattr(JobRow, name) for name in ("id", "key", "job_id", "uid", "cluster", "user", "program", "command", "state", "start_ns", "end_ns", "exit_code")
-]
+    *(getattr(JobRow, name) for name in _OF_JOB), QueueRow.queue_id, *(getattr(QueueRow, name) for name in _OF_QUEUE),
+]  # fmt: skip
 
 
 def has_profile() -> ColumnElement[bool]:
@@ -20,19 +24,39 @@ def has_profile() -> ColumnElement[bool]:
     return (ProfileRow.job == JobRow.id) & (ProfileRow.format == FORMAT)
 
 
-def read_job(row: Any, node_names: list[str]) -> Job:
-    """The job of a row with COLUMNS."""
+def select_jobs(*more: ColumnElement) -> Select:
+    """A query of what `read_jobs` wants, and more columns behind it."""
+    return select(*COLUMNS, *more).select_from(JobRow).outerjoin(QueueRow, QueueRow.job == JobRow.id)
+
+
+def read_jobs(session: Session, rows: Sequence[Row]) -> list[Job]:
+    """The jobs of rows of `select_jobs`, in their order."""
+    given = _queue_nodes(session, [row.id for row in rows if row.origin])
+    names = _launch_nodes(session, [row.id for row in rows])
+    return [_read(row, names[row.id], given.get(row.id, ())) for row in rows]
+
+
+def _read(row: Row, launched: list[str], given: tuple[str, ...]) -> Job:
+    queued = None if row.submit_ns is None else Queued(row.queue_id, *(getattr(row, name) for name in _OF_QUEUE))
     return Job(
-        key=row.key, job_id=row.job_id, uid=row.uid, cluster=row.cluster, user=row.user, program=row.program, command=row.command,
-        state=row.state, settled=row.end_ns is not None, start_ns=row.start_ns, end_ns=row.end_ns, exit_code=row.exit_code,
-        node_names=node_names,
+        key=row.key, job_id=row.job_id, uid=row.uid, cluster=row.cluster, user=row.user, program=row.program, command=row.command, state=row.state,
+        settled=row.settled_ns is not None, start_ns=row.start_ns, end_ns=row.end_ns, exit_code=row.exit_code,
+        node_names=sorted({*launched, *given}) if given else launched, unheard=row.unheard or 0, queue_nodes=given, queued=queued,
     )  # fmt: skip
 
 
-def node_names(session: Session, ids: list[int]) -> dict[int, list[str]]:
-    """By the ids of jobs, the nodes that they ran on."""
+def _launch_nodes(session: Session, ids: list[int]) -> dict[int, list[str]]:
     names: dict[int, list[str]] = {number: [] for number in ids}
     query = select(LaunchRow.job, LaunchRow.node).where(LaunchRow.job.in_(ids)).distinct().order_by(LaunchRow.node)
     for number, node in session.execute(query):
         names[number].append(node)
     return names
+
+
+def _queue_nodes(session: Session, ids: list[int]) -> dict[int, tuple[str, ...]]:
+    if not ids:
+        return {}
+    names: dict[int, list[str]] = {}
+    for number, node in session.execute(select(QueueNodeRow.job, QueueNodeRow.node).where(QueueNodeRow.job.in_(ids)).order_by(QueueNodeRow.node)):
+        names.setdefault(number, []).append(node)
+    return {number: tuple(nodes) for number, nodes in names.items()}

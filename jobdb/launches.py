@@ -1,21 +1,15 @@
 """What a job event does to the tables: launches are kept, and jobs summed up from them."""
 
-import re
-import secrets
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from .models import JobRow, LaunchRow, ProfileRow, ProfileTextRow
+from .models import JobRow, LaunchRow, QueueRow
 from .runs import LATEST_NS
-from .search import search_text
+from .summing import covers, drop_profile, free_key, sum_up
 from .types import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, clean
-
-# A key may grow by "~UID~" and a random part.
-KEY_LENGTH_MAX = 200
 
 
 def apply(session: Session, event: dict[str, Any], user_name: Callable[[int], str | None]) -> str:
@@ -24,15 +18,22 @@ def apply(session: Session, event: dict[str, Any], user_name: Callable[[int], st
     job_id, uid = _text(event["job"]), int(event["uid"])
     launch_id, node = _text(event["launch"]), _text(event["node"])
     instant_ns = min(max(int(event["time"]), 0), LATEST_NS)
-    job = session.scalar(select(JobRow).where(JobRow.job_id == job_id, JobRow.uid == uid).with_for_update())
+    job, launch = _find(session, job_id, uid, launch_id, node, instant_ns)
     if job is None:
         job = JobRow(
-            key=_free_key(session, job_id, uid), job_id=job_id, uid=uid, cluster="", user="", program="", command="",
-            state="running", start_ns=instant_ns,
-        )  # fmt: skip
+            key=free_key(session, job_id, uid),
+            job_id=job_id,
+            uid=uid,
+            origin=0,
+            cluster="",
+            user="",
+            program="",
+            command="",
+            state="running",
+            start_ns=instant_ns,
+        )
         session.add(job)
         session.flush()
-    launch = session.scalar(select(LaunchRow).where(LaunchRow.job == job.id, LaunchRow.launch == launch_id, LaunchRow.node == node))
     is_new = launch is None
     if launch is None:
         launch = LaunchRow(
@@ -45,17 +46,26 @@ def apply(session: Session, event: dict[str, Any], user_name: Callable[[int], st
     else:
         launch.start_ns = instant_ns
     session.flush()
-    _sum_up(job, session.scalars(select(LaunchRow).where(LaunchRow.job == job.id)).all())
+    sum_up(job, session.scalars(select(LaunchRow).where(LaunchRow.job == job.id)).all(), session.get(QueueRow, job.id) if job.origin else None, user_name)
     if is_new or session.is_modified(job):
-        # Its figures rest on what the job was.
-        if session.execute(delete(ProfileRow).where(ProfileRow.job == job.id)).rowcount:
-            session.execute(delete(ProfileTextRow).where(ProfileTextRow.job == job.id))
+        drop_profile(session, job.id)
     return job.key
 
 
-def utc(instant_ns: int | None) -> str | None:
-    """ns since the epoch as "YYYY-MM-DD HH:MM:SS", UTC."""
-    return None if instant_ns is None else datetime.fromtimestamp(instant_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S")
+def _find(session: Session, job_id: str, uid: int, launch_id: str, node: str, instant_ns: int) -> tuple[JobRow | None, LaunchRow | None]:
+    """The job and the launch that an event is of, as far as they are known. An id may have been given to several jobs: the one that has the launch, else the
+    last that the batch system says had begun by then and not ended, else the one of which launches alone tell."""
+    known = session.scalars(select(JobRow).where(JobRow.job_id == job_id, JobRow.uid == uid).order_by(JobRow.start_ns).with_for_update()).all()
+    if not known:
+        return None, None
+    launches = session.scalars(
+        select(LaunchRow).where(LaunchRow.job.in_([job.id for job in known]), LaunchRow.launch == launch_id, LaunchRow.node == node)
+    ).all()
+    by_id = {job.id: job for job in known}
+    if launches:
+        return by_id[launches[0].job], launches[0]
+    told = [job for job in known if job.origin and covers(job.start_ns, job.end_ns, instant_ns)]
+    return (told or [job for job in known if not job.origin] or [None])[-1], None
 
 
 def _text(value: Any) -> str:
@@ -66,17 +76,6 @@ def _name(value: Any) -> str:
     return _text(value)[:NAME_LENGTH_MAX]
 
 
-def _free_key(session: Session, job_id: str, uid: int) -> str:
-    """A key that no job has: the id with whatever an address cannot carry replaced, else with the uid."""
-    base = re.sub(r"[^A-Za-z0-9._~+@:=,()\[\]-]", "_", job_id)[:KEY_LENGTH_MAX]
-    if not base.strip("."):
-        base = "_" + base
-    for key in (base, f"{base}~{uid}"):
-        if session.scalar(select(JobRow.id).where(JobRow.key == key)) is None:
-            return key
-    return f"{base}~{uid}~{secrets.token_hex(8)}"
-
-
 def _end(launch: LaunchRow, instant_ns: int, exit_code: int | None) -> None:
     if exit_code is not None:
         launch.end_ns, launch.exit_code = instant_ns, exit_code
@@ -84,24 +83,3 @@ def _end(launch: LaunchRow, instant_ns: int, exit_code: int | None) -> None:
         launch.end_ns = instant_ns
     elif launch.exit_code is None:
         launch.end_ns = min(launch.end_ns, instant_ns)
-
-
-def _sum_up(job: JobRow, launches: list[LaunchRow]) -> None:
-    launches = sorted(launches, key=lambda launch: (_begin_ns(launch), launch.launch, launch.node))
-    first = launches[0]
-    job.cluster, job.user, job.program, job.command = first.cluster, first.user, first.program, first.command
-    job.start_ns = _begin_ns(first)
-    codes = [launch.exit_code for launch in launches]
-    job.exit_code = next((code for code in codes if code), None if None in codes else 0)
-    if any(launch.end_ns is None for launch in launches):
-        job.state, job.end_ns, job.exit_code = "running", None, None
-    else:
-        job.state = "completed" if job.exit_code == 0 else "failed"
-        job.end_ns = max(max(launch.end_ns for launch in launches), job.start_ns)
-    job.start_utc, job.end_utc = utc(job.start_ns), utc(job.end_ns)
-    job.search = search_text(job.key, job.job_id, job.user, job.program, job.command)
-
-
-def _begin_ns(launch: LaunchRow) -> int:
-    """When a launch began; while only its end is known, that."""
-    return launch.start_ns if launch.start_ns is not None else launch.end_ns

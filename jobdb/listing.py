@@ -10,12 +10,13 @@ from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
 
 from .job import Job, Owner
-from .job_rows import COLUMNS, has_profile, node_names, read_job
+from .job_rows import has_profile, read_jobs, select_jobs
 from .models import FIGURES, JobRow, ProfileRow
 from .profile import LISTED
+from .queue import PENDING, STATES as QUEUE_STATES
 from .search import fold
 
-STATES = ("running", "completed", "failed")
+STATES = tuple(state for state in QUEUE_STATES if state != PENDING)
 LIMIT_MAX = 500
 _LAST = 2**63 - 1
 # A condition that all jobs meet: MySQL 8 counts a table without one in threads of its own, which takes ten times as long where it is not huge.
@@ -64,24 +65,23 @@ def page_of(search: str, state: str | None, sort: str, limit: int, cursor: str |
         wanted += [JobRow.uid == owner.uid, JobRow.user == owner.name]
     figures = [getattr(ProfileRow, name) for name in _LISTED_COLUMNS]
     # Which ones first, and what is in their rows then: rows are wide, and all are sorted.
-    found = select(JobRow.id, expression.label("place")).outerjoin(ProfileRow, has_profile()).where(*wanted)
+    sought = select(JobRow.id, expression.label("place")).outerjoin(ProfileRow, has_profile()).where(*wanted)
     if after is not None:
         place = tuple_(expression, JobRow.id)
-        found = found.where(place < after if descending else place > after)
+        sought = sought.where(place < after if descending else place > after)
     order = (expression, JobRow.id)
-    found = found.order_by(*(part.desc() if descending else part for part in order)).limit(limit + 1)
+    sought = sought.order_by(*(part.desc() if descending else part for part in order)).limit(limit + 1)
 
     def work(session: Session) -> JobPage:
         total = session.scalar(select(func.count()).select_from(JobRow).where(*(wanted or [JobRow.start_ns > _BEFORE_ALL])))
-        places = session.execute(found).all()
+        places = session.execute(sought).all()
         ids = [number for number, _ in places[:limit]]
-        query = select(*COLUMNS, ProfileRow.version, *figures).outerjoin(ProfileRow, has_profile()).where(JobRow.id.in_(ids))
-        rows = {row.id: row for row in session.execute(query)}
-        names = node_names(session, ids)
-        jobs = []
+        query = select_jobs(ProfileRow.version, *figures).outerjoin(ProfileRow, has_profile()).where(JobRow.id.in_(ids))
+        found = {row.id: row for row in session.execute(query)}
         # One that is gone since is left out.
-        for row in [rows[number] for number in ids if number in rows]:
-            job = read_job(row, names[row.id])
+        rows = [found[number] for number in ids if number in found]
+        jobs = []
+        for row, job in zip(rows, read_jobs(session, rows), strict=True):
             values = row[-len(figures) :]
             jobs.append((job, None if row.version is None else (row.version, _headline(job, values))))
         next_cursor = _cursor(sort, places[limit - 1].place, places[limit - 1].id) if len(places) > limit else None

@@ -18,16 +18,21 @@ class Base(DeclarativeBase):
 
 
 class JobRow(Base):
-    """A job, summed up from its launches whenever one of them changes. start_utc, end_utc: "YYYY-MM-DD HH:MM:SS", so that a day or a month is a
-    part of it in any SQL. search: what `jobdb.search` looks into. Both are None only while a migration fills them."""
+    """A job, summed up from its launches and from what the batch system tells of it whenever one of them changes.
+
+    job_id: what its records claim. origin: which run of that id it is: 0 where launches alone tell of it, else a number of the batch system's key
+    (`jobdb.queued.origin_of`). settled_ns: None until all that its nodes did for it has come, or was waited for long enough; unheard: of how many nodes it had not
+    by then. start_utc, end_utc: "YYYY-MM-DD HH:MM:SS", so that a day or a month is a part of it in any SQL. search: what `jobdb.search` looks into. These two are
+    None only while a migration fills them."""
 
     __tablename__ = "jobs"
-    __table_args__ = (UniqueConstraint("job_id", "uid"), UniqueConstraint("key"), Index("ix_jobs_uid_start_ns", "uid", "start_ns"))
+    __table_args__ = (UniqueConstraint("job_id", "uid", "origin"), UniqueConstraint("key"), Index("ix_jobs_uid_start_ns", "uid", "start_ns"))
 
     id: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
     job_id: Mapped[str] = mapped_column(Exact(ID_LENGTH_MAX))
     uid: Mapped[int] = mapped_column(BigInteger)
+    origin: Mapped[int] = mapped_column(BigInteger, server_default="0", default=0)
     cluster: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
     user: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
     program: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX), index=True)
@@ -36,6 +41,8 @@ class JobRow(Base):
     start_ns: Mapped[int] = mapped_column(BigInteger, index=True)
     end_ns: Mapped[int | None] = mapped_column(BigInteger)
     exit_code: Mapped[int | None] = mapped_column(BigInteger)
+    settled_ns: Mapped[int | None] = mapped_column(BigInteger)
+    unheard: Mapped[int | None] = mapped_column(BigInteger)
     start_utc: Mapped[str | None] = mapped_column(Exact(19))
     end_utc: Mapped[str | None] = mapped_column(Exact(19))
     search: Mapped[str | None] = mapped_column(Exact())
@@ -58,6 +65,56 @@ class LaunchRow(Base):
     start_ns: Mapped[int | None] = mapped_column(BigInteger)
     end_ns: Mapped[int | None] = mapped_column(BigInteger)
     exit_code: Mapped[int | None] = mapped_column(BigInteger)
+
+
+class QueueRow(Base):
+    """What the batch system told last of a job; see `jobdb.queue.QueueJob`."""
+
+    __tablename__ = "queue_jobs"
+    __table_args__ = (UniqueConstraint("cluster", "queue_id", "submit_ns"),)
+
+    job: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
+    cluster: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    queue_id: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    submit_ns: Mapped[int] = mapped_column(BigInteger)
+    user: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    project: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    name: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    queue: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    state: Mapped[str] = mapped_column(Exact(16))
+    start_ns: Mapped[int] = mapped_column(BigInteger)
+    end_ns: Mapped[int | None] = mapped_column(BigInteger)
+    exit_code: Mapped[int | None] = mapped_column(BigInteger)
+    cores: Mapped[int | None] = mapped_column(BigInteger)
+    tasks: Mapped[int | None] = mapped_column(BigInteger)
+    array: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    het: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    suspended_s: Mapped[float] = mapped_column(Double)
+    restarts: Mapped[int] = mapped_column(BigInteger)
+
+
+class QueueNodeRow(Base):
+    """A node that the batch system gave to a job."""
+
+    __tablename__ = "queue_nodes"
+    __table_args__ = (Index("ix_queue_nodes_node", "node"),)
+
+    job: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
+    node: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX), primary_key=True)
+
+
+class QueueStepRow(Base):
+    """A part of a job that was started by itself. nodes: as the batch system lists them, "cn[1-4,9]"."""
+
+    __tablename__ = "queue_steps"
+
+    job: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
+    step: Mapped[str] = mapped_column(Exact(64), primary_key=True)
+    name: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    start_ns: Mapped[int | None] = mapped_column(BigInteger)
+    end_ns: Mapped[int | None] = mapped_column(BigInteger)
+    nodes: Mapped[str] = mapped_column(Exact())
+    tasks: Mapped[int | None] = mapped_column(BigInteger)
 
 
 class ProfileRow(Base):

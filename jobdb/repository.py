@@ -2,10 +2,10 @@
 
 import json
 import pwd
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Row, func, select
+from sqlalchemy import Row, func, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -14,11 +14,14 @@ from .accounts import Accounts
 from .address import Access
 from .engine import JobDBAway, JobDBError, Transactions, make_engine, message
 from .job import Job, Owner
-from .job_rows import COLUMNS, has_profile, node_names, read_job
+from .job_rows import has_profile, read_jobs, select_jobs
 from .launches import apply
-from .models import FIGURES, JobRow, PlaceRow, ProfileRow, ProfileTextRow
+from .models import FIGURES, JobRow, PlaceRow, ProfileRow, ProfileTextRow, QueueRow
 from .profile import FORMAT
+from .queue import Problem, QueueJob, QueueKey
+from .queued import forget, take
 from .recent import Recent
+from .sharing import ALONE, Sharing, sharing
 
 __all__ = ["Access", "JobDB", "JobDBAway", "JobDBError"]
 
@@ -34,16 +37,26 @@ def system_user_name(uid: int) -> str | None:
         return None
 
 
+def system_user_id(name: str) -> int | None:
+    """The number that this machine has for a user's name, or None."""
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except (KeyError, ValueError):
+        return None
+
+
 class JobDB:
     """The database at `access` (or an Access's url), brought to the newest migration when it opens. All methods may be called from any thread, and
     several processes may have the same database open. What the database breaks off is tried again within bounds.
 
-    user_name: tells the name for a uid; where it knows none, the claimed one stands. Raises JobDBError where it cannot be opened. All methods
+    user_name: tells the name for a uid; where it knows none, the claimed one stands. user_id: the uid for a name, for batch systems that tell none. Raises JobDBError where it cannot be opened. All methods
     raise JobDBAway where it does not answer.
     """
 
-    def __init__(self, access: Access | str, user_name: Callable[[int], str | None] = system_user_name) -> None:
-        self._user_name = user_name
+    def __init__(
+        self, access: Access | str, user_name: Callable[[int], str | None] = system_user_name, user_id: Callable[[str], int | None] = system_user_id
+    ) -> None:
+        self._user_name, self._user_id = user_name, user_id
         self._access = Access(access) if isinstance(access, str) else access
         self._engine, self.where = make_engine(self._access)
         self._transactions = Transactions(self._engine, self.where)
@@ -105,10 +118,41 @@ class JobDB:
             self._recent.changed([(what, key) for key in keys for what in _KEPT])
         return keys
 
+    def take_queue(self, jobs: Iterable[QueueJob]) -> list[Problem]:
+        """Take in what the batch system tells of some jobs, all in one transaction; what was told before changes nothing. Those are told that cannot be taken.
+
+        A job of which launches told already is that job; what it was found under, its key, becomes the queue's id where that differs."""
+        jobs = list(jobs)
+        try:
+            keys, problems = self._transactions.write(lambda session: take(session, jobs, self._user_name, self._user_id))
+        except BaseException:
+            self._recent.changed(None)
+            raise
+        if keys:
+            self._recent.changed(None)
+        return problems
+
+    def unended(self) -> list[QueueKey]:
+        """The jobs that, as the batch system told last, have not ended."""
+        query = select(QueueRow.cluster, QueueRow.queue_id, QueueRow.submit_ns).where(QueueRow.end_ns.is_(None))
+        return self._transactions.read(lambda session: [tuple(row) for row in session.execute(query)])
+
+    def end_forgotten(self, lost: Mapping[QueueKey, int]) -> None:
+        """Jobs of which the batch system tells no more, without having told their end: they count as ended, in state "unknown", at the given instants, ns since the
+        epoch, or when they were last heard of by a launch. Should it tell of one again, its word holds."""
+        keys = self._transactions.write(lambda session: forget(session, lost, self._user_name))
+        if keys:
+            self._recent.changed(None)
+
     def place(self, name: str) -> Any:
         """The value last kept under this name, or None."""
         text = self._transactions.read(lambda session: session.scalar(select(PlaceRow.json).where(PlaceRow.name == name)))
         return None if text is None else json.loads(text)
+
+    def put_place(self, name: str, value: Any) -> None:
+        """Keep a value, fit for JSON, under a name."""
+        text = json.dumps(value)
+        self._transactions.write(lambda session: session.merge(PlaceRow(name=name, json=text)))
 
     # -- questions
 
@@ -116,8 +160,7 @@ class JobDB:
         """The job with this key, or None."""
 
         def work(session: Session) -> Job | None:
-            row = session.execute(select(*COLUMNS).where(JobRow.key == key)).first()
-            return read_job(row, node_names(session, [row.id])[row.id]) if row is not None else None
+            return next(iter(read_jobs(session, session.execute(select_jobs().where(JobRow.key == key)).all())), None)
 
         return self._recent.get(("job", key), lambda: self._transactions.read(work))
 
@@ -135,6 +178,25 @@ class JobDB:
         than none. Raises BadCursor, and KeyError for an unknown sort.
         """
         return self._transactions.read(listing.page_of(search, state, sort, limit, cursor, owner))
+
+    def sharing(self, job: Job) -> Sharing:
+        """Which of a job's nodes it had to itself, as the batch system told."""
+        return self._recent.get(("sharing", job.key), lambda: self._transactions.read(lambda session: sharing(session, job))) if job.queue_nodes else ALONE
+
+    # -- settling
+
+    def unsettled(self, since_ns: int, limit: int) -> list[Job]:
+        """The jobs that ended and have not settled, and those that ended since an instant and settled without having heard of all nodes; those that ended
+        first before."""
+        waits = JobRow.settled_ns.is_(None) | ((JobRow.unheard > 0) & (JobRow.end_ns >= since_ns))
+        query = select_jobs().where(JobRow.end_ns.is_not(None), waits).order_by(JobRow.settled_ns.is_not(None), JobRow.end_ns).limit(limit)
+        return self._transactions.read(lambda session: read_jobs(session, session.execute(query).all()))
+
+    def settle(self, job: Job, now_ns: int, unheard: int) -> None:
+        """All that a job's nodes did for it has come, but for `unheard` nodes, which were waited for long enough. Not where its end is another one by now."""
+        change = update(JobRow).where(JobRow.key == job.key, JobRow.end_ns == job.end_ns).values(settled_ns=now_ns, unheard=unheard)
+        self._transactions.write(lambda session: session.execute(change))
+        self._recent.changed([("job", job.key)])
 
     # -- stored profiles
 
@@ -159,12 +221,11 @@ class JobDB:
     def settled(self, after: int, limit: int) -> tuple[list[Job], int]:
         """Settled jobs without a stored profile, in the order in which they were first heard of, from after number `after` (0: the first) on, and the
         number of the last, `after` where there is none."""
-        query = self._pending(select(JobRow)).where(JobRow.id > after).order_by(JobRow.id).limit(limit)
+        query = self._pending(select_jobs()).where(JobRow.id > after).order_by(JobRow.id).limit(limit)
 
         def work(session: Session) -> tuple[list[Job], int]:
-            rows = session.scalars(query).all()
-            names = node_names(session, [row.id for row in rows])
-            return [read_job(row, names[row.id]) for row in rows], rows[-1].id if rows else after
+            rows = session.execute(query).all()
+            return read_jobs(session, rows), rows[-1].id if rows else after
 
         return self._transactions.read(work)
 
@@ -175,16 +236,15 @@ class JobDB:
 
     @staticmethod
     def _pending(query):
-        return query.outerjoin(ProfileRow, has_profile()).where(JobRow.end_ns.is_not(None), ProfileRow.job.is_(None))
+        return query.outerjoin(ProfileRow, has_profile()).where(JobRow.settled_ns.is_not(None), ProfileRow.job.is_(None))
 
     def ended_since(self, since_ns: int, limit: int) -> list[tuple[Job, int]]:
         """The jobs that ended last, at or after an instant, with the version of their stored profile; those without one are left out."""
-        query = select(JobRow, ProfileRow.version).join(ProfileRow, has_profile()).where(JobRow.end_ns >= since_ns).order_by(JobRow.end_ns.desc()).limit(limit)
+        query = select_jobs(ProfileRow.version).join(ProfileRow, has_profile()).where(JobRow.end_ns >= since_ns).order_by(JobRow.end_ns.desc()).limit(limit)
 
         def work(session: Session) -> list[tuple[Job, int]]:
             rows = session.execute(query).all()
-            names = node_names(session, [row.id for row, _ in rows])
-            return [(read_job(row, names[row.id]), version) for row, version in rows]
+            return list(zip(read_jobs(session, rows), (row.version for row in rows), strict=True))
 
         return self._transactions.read(work)
 

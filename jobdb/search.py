@@ -11,6 +11,6 @@ def fold(text: str) -> str:
     return clean(text).casefold().replace("\0", "\ufffd")
 
 
-def search_text(key: str, job_id: str, user: str, program: str, command: str) -> str:
-    """What stands in `JobRow.search`."""
-    return _SEPARATOR.join(fold(part) for part in (key, job_id, user, program, command))
+def search_text(*parts: str) -> str:
+    """What stands in `JobRow.search`: key, ids, user, program, command, and what else a job is called by."""
+    return _SEPARATOR.join(map(fold, parts))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from sqlalchemy import BigInteger, Connection, Double, Select, case, cast, delete, distinct, func, insert, inspect, select
 
 from .job_rows import has_profile
-from .models import JobRow, LaunchRow, PlaceRow, ProfileRow, ProfileTextRow
+from .models import JobRow, LaunchRow, PlaceRow, ProfileRow, ProfileTextRow, QueueNodeRow, QueueRow, QueueStepRow
+from .queue import FAILED, NODE_FAIL, OUT_OF_MEMORY, TIMEOUT
 
 # The row of `places` that knows which views were made.
 _MADE = "views"
@@ -46,7 +47,7 @@ COLUMNS = {
         ("cluster", "", "cluster that it ran on, empty where none was told"),
         ("program", "", "base name of the first launch's executable"),
         ("command", "", "command line of the first launch"),
-        ("state", "", "running, completed or failed"),
+        ("state", "", "running, completed or failed; of jobs that the batch system tells of also suspended, cancelled, timeout, node_fail, out_of_memory, preempted, requeued, unknown"),
         ("exit_code", "", "of the first launch that failed, else 0; NULL while it runs or where none was told"),
         ("start_utc", "UTC", "when it began, YYYY-MM-DD HH:MM:SS"),
         ("end_utc", "UTC", "when it ended; NULL while it runs"),
@@ -58,7 +59,7 @@ COLUMNS = {
         ("node_s", "s", "runtime times nodes, added up"),
         ("figures", "", "known; pending: not worked out yet; unseen: what it ran could not be watched. All that follows is NULL but where known"),
         ("granularity", "", "process, or node where only records of its nodes were there"),
-        ("nodes", "", "nodes that it ran on; while figures are pending those of its launches"),
+        ("nodes", "", "nodes that it ran on; while figures are pending those that the batch system gave it, or those of its launches"),
         ("io_nodes", "", "nodes with a read or write"),
         ("processes", "", "processes, N"),
         ("io_processes", "", "processes with at least 1 % of the bytes of the busiest"),
@@ -86,7 +87,18 @@ COLUMNS = {
         ("launches", "", "launches (`bellrock run`), a job may have several"),
         ("jobs", "", "how many jobs"),
         ("jobs_known", "", "how many of them have figures: bytes and operations are the sums over these, NULL where there is none"),
-        ("jobs_failed", "", "how many of them failed"),
+        ("jobs_failed", "", "how many of them failed, ran out of time or memory, or lost a node"),
+        ("queue_id", "", "id as the batch system shows it"),
+        ("submit_ns", "ns", "when it was submitted, since the epoch"),
+        ("project", "", "project, or account, that it is charged to"),
+        ("queue", "", "partition, or queue"),
+        ("job_name", "", "what its user called it"),
+        ("array", "", "id of the array that it is a task of, empty where it is none"),
+        ("het", "", "id of the heterogeneous job that it is a component of, empty where it is none"),
+        ("cores", "", "cores on all nodes; NULL where none were told"),
+        ("tasks", "", "tasks; NULL where none were told"),
+        ("suspended_s", "s", "for how long it was halted"),
+        ("restarts", "", "how often it began again under the same submission"),
         ("users", "", "distinct users"),
         ("programs", "", "distinct programs"),
     )
@@ -94,9 +106,11 @@ COLUMNS = {
 
 # A plain division would be one of integers in SQLite, and one of few decimals in MySQL.
 _RUNTIME_S = cast(JobRow.end_ns - JobRow.start_ns, Double) / cast(10**9, Double)
-_NODES = func.coalesce(
-    ProfileRow.nodes, select(func.count(distinct(LaunchRow.node))).where(LaunchRow.job == JobRow.id).correlate(JobRow).scalar_subquery()
-)
+_GIVEN = select(func.count()).where(QueueNodeRow.job == JobRow.id).correlate(JobRow).scalar_subquery()
+_LAUNCHED = select(func.count(distinct(LaunchRow.node))).where(LaunchRow.job == JobRow.id).correlate(JobRow).scalar_subquery()
+_NODES = func.coalesce(ProfileRow.nodes, func.nullif(_GIVEN, 0), _LAUNCHED)
+# Ends for which the job, or what it ran on, is to blame.
+FAILURES = (FAILED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY)
 _DAY, _MONTH = func.substr(JobRow.start_utc, 1, 10), func.substr(JobRow.start_utc, 1, 7)
 
 
@@ -127,20 +141,40 @@ def _job_nodes() -> Select:
     return query.group_by(JobRow.key, LaunchRow.node, JobRow.user, JobRow.program, JobRow.start_utc, JobRow.end_utc)
 
 
-def _usage(*keys, more=()) -> Select:
-    """Sums over the jobs that share the keys."""
+def _queue_job() -> Select:
+    told = (getattr(QueueRow, name) for name in ("array", "het", "cores", "tasks", "suspended_s", "restarts"))
+    query = select(JobRow.key.label("job"), QueueRow.queue_id, QueueRow.submit_ns, QueueRow.project, QueueRow.queue, QueueRow.name.label("job_name"), *told)
+    return query.join_from(QueueRow, JobRow, JobRow.id == QueueRow.job)
+
+
+def _queue_job_nodes() -> Select:
+    query = select(JobRow.key.label("job"), QueueNodeRow.node, JobRow.user, JobRow.program, JobRow.start_utc, JobRow.end_utc)
+    return query.join_from(QueueNodeRow, JobRow, JobRow.id == QueueNodeRow.job)
+
+
+def _usage(*keys, more=(), of_queue=False) -> Select:
+    """Sums over the jobs that share the keys. of_queue: over those that the batch system tells of."""
     sums = [_total(getattr(ProfileRow, name)).label(name) for name in ("read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "errors")]
     query = select(
         *keys, func.count().label("jobs"), func.count(ProfileRow.read_ops).label("jobs_known"),
-        _total(case((JobRow.state == "failed", 1), else_=0)).label("jobs_failed"), *more,
+        _total(case((JobRow.state.in_(FAILURES), 1), else_=0)).label("jobs_failed"), *more,
         func.sum(_RUNTIME_S).label("runtime_s"), func.sum(_RUNTIME_S * _NODES).label("node_s"), *sums,
     )  # fmt: skip
-    return query.outerjoin_from(JobRow, ProfileRow, has_profile()).group_by(*(key.element if hasattr(key, "element") else key for key in keys))
+    query = query.outerjoin_from(JobRow, ProfileRow, has_profile())
+    if of_queue:
+        query = query.join(QueueRow, QueueRow.job == JobRow.id)
+    return query.group_by(*(key.element if hasattr(key, "element") else key for key in keys))
 
 
 VIEWS = (
     View("job_summary", "One row a job.", _job_summary()),
     View("job_nodes", "One row a job and node from which launches of it were told.", _job_nodes()),
+    View("queue_job", "One row a job that the batch system tells of.", _queue_job()),
+    View("queue_job_nodes", "One row a job and node that the batch system gave it.", _queue_job_nodes()),
+    View(
+        "usage_by_project_month", "Sums over the jobs of a project that began in a month, of those that the batch system tells of.",
+        _usage(_MONTH.label("month"), QueueRow.project, of_queue=True),
+    ),
     View("usage_by_user_month", "Sums over the jobs of a user that began in a month.", _usage(_MONTH.label("month"), JobRow.user)),
     View("usage_by_program_month", "Sums over the jobs of a program that began in a month.", _usage(_MONTH.label("month"), JobRow.program)),
     View("usage_by_cluster_month", "Sums over the jobs of a cluster that began in a month.", _usage(_MONTH.label("month"), JobRow.cluster)),
@@ -151,7 +185,7 @@ VIEWS = (
     View("usage_by_io_mode_month", "Sums over the jobs of a month whose writes have a mode in common.", _usage(_MONTH.label("month"), ProfileRow.io_mode_write)),
 )  # fmt: skip
 # Nothing of accounts or tokens: what is not named here is refused.
-READABLE = tuple(model.__tablename__ for model in (JobRow, LaunchRow, ProfileRow, ProfileTextRow)) + tuple(view.name for view in VIEWS)
+READABLE = tuple(model.__tablename__ for model in (JobRow, LaunchRow, ProfileRow, ProfileTextRow, QueueRow, QueueNodeRow, QueueStepRow)) + tuple(view.name for view in VIEWS)
 
 
 def refresh(connection: Connection) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # How long an agent that was just started may take to deliver what lies there.
 FIRST_DELIVERY_S = 3.0
-STATES = ("running", "completed", "failed")
+STATES = ("running", "suspended", "completed", "failed", "cancelled", "timeout", "node_fail", "out_of_memory", "preempted", "requeued", "unknown")
 
 
 @click.command(

@@ -44,6 +44,16 @@ def add_column(table: str, column: sa.Column) -> None:
         op.add_column(table, column)
 
 
+def change_unique(table: str, new: tuple[str, list[str]], old: tuple[str, list[str]]) -> None:
+    """Makes a unique constraint (name, columns) in place of another."""
+    there = {constraint["name"] for constraint in sa.inspect(op.get_bind()).get_unique_constraints(table)}
+    with op.batch_alter_table(table) as batch:
+        if new[0] not in there:
+            batch.create_unique_constraint(*new)
+        if old[0] in there:
+            batch.drop_constraint(old[0], type_="unique")
+
+
 def drop_columns(table: str, names: list[str]) -> None:
     """Removes columns, and what is in them."""
     there = [name for name in names if name in columns(table)]

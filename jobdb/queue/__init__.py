@@ -54,6 +54,9 @@ class Step:
     tasks: int | None = None
 
 
+QueueKey = tuple[str, str, int]  # cluster, job_id, submit_ns
+
+
 @dataclass(frozen=True)
 class QueueJob:
     """One run of a job. (cluster, job_id, submit_ns) names it: a queue counts its ids from the beginning again one day, and one that was requeued has the
@@ -87,7 +90,7 @@ class QueueJob:
     steps: tuple[Step, ...] = field(default=())
 
     @property
-    def key(self) -> tuple[str, str, int]:
+    def key(self) -> QueueKey:
         return self.cluster, self.job_id, self.submit_ns
 
 

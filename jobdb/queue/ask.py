@@ -69,12 +69,12 @@ def _together(told: QueueJob, accounted: QueueJob) -> QueueJob:
 
 def from_pbs(since_s: float, cluster: str = "") -> Read:
     """The jobs that PBS knows; those that ended before an instant are left out. Raises QueueTrouble."""
-    return _since(since_s, pbs.read(run(_QSTAT), cluster))
+    return since(since_s, pbs.read(run(_QSTAT), cluster))
 
 
 def from_lsf(since_s: float, cluster: str = "") -> Read:
     """As `from_pbs`, of LSF."""
-    return _since(since_s, lsf.read(run(_BJOBS, {"LSB_DISPLAY_YEAR": "Y"}), time.time(), cluster))
+    return since(since_s, lsf.read(run(_BJOBS, {"LSB_DISPLAY_YEAR": "Y"}), time.time(), cluster))
 
 
 def from_file(kind: str, path: Path, cluster: str = "", prefix: str = "") -> Read:
@@ -140,7 +140,8 @@ def _end(process: subprocess.Popen) -> None:
         process.wait()
 
 
-def _since(since_s: float, read: Read) -> Read:
+def since(since_s: float, read: Read) -> Read:
+    """What is told, without jobs that ended before an instant."""
     jobs, problems = read
     return [job for job in jobs if job.end_ns is None or job.end_ns >= since_s * 1e9], problems
 

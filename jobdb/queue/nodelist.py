@@ -1,11 +1,13 @@
 """Lists of nodes, in the short forms that queues write them."""
 
 import re
+from collections.abc import Sequence
 
 from jobdb.queue import NODES_MAX
 
 _RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15})(?::(\d{1,15}))?)?", re.ASCII)
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+_NUMBERED = re.compile(r"(.*?[^0-9])([0-9]{1,15})", re.ASCII)
 _HOST_SLOTS = re.compile(r"(?:(\d+)\*)?([^*/]+)", re.ASCII)
 # Of one name: rack, chassis, node and such.
 _BRACKETS_MAX = 8
@@ -46,6 +48,28 @@ def lsf(text: str, separator: str = ":") -> tuple[str, ...]:
             raise ValueError(f"{part[:80]!r} is no host of LSF's")
         names.append(match[2])
     return _once(names)
+
+
+def folded(names: Sequence[str]) -> str:
+    """Names in Slurm's short form, sorted: "cn[1-4,9],login1". What has no number at its end, or other digits before it, stands alone."""
+    numbers: dict[tuple[str, int], list[int]] = {}
+    parts: list[str] = []
+    for name in sorted(set(names)):
+        match = _NUMBERED.fullmatch(name)
+        if match is None:
+            parts.append(name)
+        else:
+            numbers.setdefault((match[1], len(match[2]) if match[2].startswith("0") else 0), []).append(int(match[2]))
+    for (prefix, width), found in numbers.items():
+        pieces: list[list[int]] = []
+        for number in sorted(found):
+            if pieces and pieces[-1][1] == number - 1:
+                pieces[-1][1] = number
+            else:
+                pieces.append([number, number])
+        texts = [f"{first:0{width}d}" if first == last else f"{first:0{width}d}-{last:0{width}d}" for first, last in pieces]
+        parts.append(prefix + (texts[0] if len(found) == 1 else f"[{','.join(texts)}]"))
+    return ",".join(sorted(parts))
 
 
 def _once(names) -> tuple[str, ...]:

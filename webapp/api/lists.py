@@ -15,7 +15,7 @@ from .as_json import encoded
 from .cache import Cache
 
 # Of the answers; in the keys of the cache, so that another version's answers are none.
-FORMAT = 1
+FORMAT = 2
 _KEYS = {"jobs", "total", "next_cursor"}
 NO_JOBS = b'{"jobs":[],"total":0,"next_cursor":null}'
 
@@ -46,6 +46,8 @@ def job_json(job: Job, now_ns: int) -> dict:
         "exit_code": job.exit_code,
         "runtime_s": job.runtime_s(now_ns),
         "node_names": job.node_names,
+        "unheard_nodes": job.unheard,
+        "queued": None if job.queued is None else asdict(job.queued),
     }
 
 

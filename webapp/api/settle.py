@@ -10,9 +10,10 @@ from typing import Any
 
 from jobdb.job import Job
 from jobdb.repository import JobDB, JobDBError
-from pipeline.store import StoreError, TooManyRuns
+from pipeline.store import Store, StoreError, TooManyRuns
 
 from .analysis import Analyses
+from .heard import settle_ended
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +39,8 @@ class Settler:
     """One job at a time, the oldest first, at the lowest priority. What is left to do stands in the job database, so the next server goes on where
     this one ended. warm: works out what the page of a job asks for first. Everything but `_stop` belongs to the thread; `status` only reads."""
 
-    def __init__(self, jobdb: JobDB, analyses: Analyses, clock: Callable[[], float] = time.monotonic, warm: Callable[[Job], None] = lambda job: None) -> None:
-        self._jobdb, self._analyses, self._clock, self._warm = jobdb, analyses, clock, warm
+    def __init__(self, jobdb: JobDB, store: Store, analyses: Analyses, clock: Callable[[], float] = time.monotonic, warm: Callable[[Job], None] = lambda job: None) -> None:
+        self._jobdb, self._store, self._analyses, self._clock, self._warm = jobdb, store, analyses, clock, warm
         self._stop = threading.Event()
         self._done = self._backlog = 0
         self._failed: dict[str, float] = {}
@@ -80,6 +81,7 @@ class Settler:
 
     def look(self) -> None:
         """Work out all that there is to do now, or until `stop`."""
+        settle_ended(self._jobdb, self._store)
         after, self._backlog = 0, self._jobdb.settled_count()
         while not self._stop.is_set():
             jobs, last = self._jobdb.settled(after, JOBS_AT_ONCE)

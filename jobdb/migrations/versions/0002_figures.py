@@ -7,9 +7,9 @@ import importlib
 import sqlalchemy as sa
 from alembic import op
 
-from jobdb.launches import utc
 from jobdb.migrations import steps
 from jobdb.search import search_text
+from jobdb.summing import utc
 from jobdb.types import Exact
 
 revision = "0002"

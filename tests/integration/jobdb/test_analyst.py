@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from jobdb.address import Access
+from jobdb.queue import QueueJob, Step
 from jobdb.repository import JobDB
 from jobdb.views import READABLE, VIEWS
 from tests.integration.jobdb.test_repository import S, event
@@ -44,6 +45,12 @@ def profile(number):
     }  # fmt: skip
 
 
+QUEUED = {
+    "cluster": "", "job_id": "j2", "claims": ("j2",), "uid": 2, "state": "completed", "exit_code": 0, "nodes": ("n1",), "project": "climate", "queue": "batch",
+    "name": "run.sh", "cores": 64, "steps": (Step("0", nodes=("n1",)),),
+}  # fmt: skip
+
+
 def fill(access, users=("u0", "u1", "u2"), programs=("p0", "p1")):
     """Twelve jobs of three users and two programs in two months; one runs, one has no figures, one could not be watched."""
     db = JobDB(access, user_name=lambda uid: None)
@@ -51,7 +58,10 @@ def fill(access, users=("u0", "u1", "u2"), programs=("p0", "p1")):
         start, fields = T0 + number * 4 * DAY, {"job": f"j{number}", "uid": number % 3, "user": users[number % 3], "program": programs[number % 2], "cluster": ""}
         db.apply_event(event(time=start, **fields))
         if number != 11:
-            db.apply_event(event("end", time=start + (number + 1) * 1500 * 10**6, exit_code=int(number == 4), **fields))
+            end = start + (number + 1) * 1500 * 10**6
+            db.apply_event(event("end", time=end, exit_code=int(number == 4), **fields))
+            if number == 2:
+                db.take_queue([QueueJob(**QUEUED, **{"submit_ns": start - S, "start_ns": start, "end_ns": end, "user": users[2]})])
             if number == 10:
                 db.put_profile("j10", 1, {"job_id": "j10", "granularity": "process", "nodes": 1})
             elif number != 9:
@@ -123,6 +133,14 @@ def test_views_have_the_same_numbers_on_all(state):
     modes = rows(state, "SELECT io_mode_write, jobs FROM usage_by_io_mode_month WHERE month = '2023-12' ORDER BY io_mode_write")
     assert sorted((row["io_mode_write"] or "", row["jobs"]) for row in modes) == [("", 3), ("N-1", 2), ("N-N", 2)]
     assert rows(state, "SELECT node, launches FROM job_nodes WHERE job = 'j1'") == [{"node": "n1", "launches": 1}]
+    assert rows(state, "SELECT * FROM queue_job") == [
+        {
+            "job": "j2", "queue_id": "j2", "submit_ns": T0 + 8 * DAY - S, "project": "climate", "queue": "batch", "job_name": "run.sh", "array": "", "het": "",
+            "cores": 64, "tasks": None, "suspended_s": 0.0, "restarts": 0,
+        }
+    ]  # fmt: skip
+    assert rows(state, "SELECT project, jobs, read_bytes FROM usage_by_project_month") == [{"project": "climate", "jobs": 1, "read_bytes": 2000}]
+    assert rows(state, "SELECT job, node FROM queue_job_nodes") == [{"job": "j2", "node": "n1"}]
     for view in VIEWS:
         found = rows(state, f"SELECT * FROM {view.name} LIMIT 1")
         assert list(found[0]) == [column.name for column in view.columns]

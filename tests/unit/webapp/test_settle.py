@@ -23,7 +23,7 @@ def event(kind, job, time):
 def parts(tmp_path):
     db, store, now = JobDB(f"sqlite:///{tmp_path / 'j.db'}", user_name=lambda uid: None), FakeStore(), [0.0]
     analyses = Analyses(store, db, computing_max=1, clock=lambda: now[0])
-    yield db, store, analyses, Settler(db, analyses, clock=lambda: now[0]), now
+    yield db, store, analyses, Settler(db, store, analyses, clock=lambda: now[0]), now
     db.close()
 
 

@@ -1,6 +1,8 @@
 // What several features read from the API. Units are in the names: bytes, s, ns since the epoch (UTC).
 
-export type JobState = "running" | "completed" | "failed";
+/** In the order in which a reader would look for them. */
+export const JOB_STATES = ["running", "suspended", "completed", "failed", "timeout", "out_of_memory", "node_fail", "cancelled", "preempted", "requeued", "unknown"] as const;
+export type JobState = (typeof JOB_STATES)[number];
 export type IoMode = "N-N" | "N-M" | "N-1" | "1-1";
 
 /** The figures that both the job list and the job page show; null until they are known. */
@@ -45,9 +47,29 @@ export interface Job {
   program: string | null;
   command: string | null;
   state: JobState;
+  /** It ended, and what was done for it is stored, or was waited for long enough. */
+  settled: boolean;
   start_ns: number;
   end_ns: number | null;
   exit_code: number | null;
   runtime_s: number | null;
   node_names: string[];
+  /** Of so many of them nothing has come since its end. */
+  unheard_nodes: number;
+  queued: Queued | null;
+}
+
+/** What the batch system tells beside. */
+export interface Queued {
+  job_id: string;
+  submit_ns: number;
+  project: string;
+  name: string;
+  queue: string;
+  array: string;
+  het: string;
+  cores: number | null;
+  tasks: number | null;
+  suspended_s: number;
+  restarts: number;
 }

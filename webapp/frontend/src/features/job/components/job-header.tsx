@@ -1,5 +1,5 @@
 import { Link } from "react-router";
-import type { Job } from "@/shared/api/types";
+import type { Job, Queued } from "@/shared/api/types";
 import { StateBadge } from "@/shared/ui/badge";
 import { Figure } from "@/shared/ui/figure";
 import { UNKNOWN, formatDuration, formatTime, zoneName } from "@/shared/units";
@@ -10,7 +10,7 @@ const NODES_SHOWN = 4;
 /** What ran, whose it is, where and for how long. */
 export function JobHeader({ job, profile, nowMs }: { job: Job; profile: Profile; nowMs: number }) {
   const known = profile.runtime_s ?? job.runtime_s;
-  const runtimeS = job.state === "running" ? Math.max(known ?? 0, nowMs / 1000 - job.start_ns / 1e9) : known;
+  const runtimeS = job.end_ns === null ? Math.max(known ?? 0, nowMs / 1000 - job.start_ns / 1e9) : known;
   const { command } = job;
   return (
     <header className="job-head">
@@ -24,6 +24,7 @@ export function JobHeader({ job, profile, nowMs }: { job: Job; profile: Profile;
       <dl className="facts">
         <Fact label="User"><span data-testid="job-user">{job.user || UNKNOWN}</span></Fact>
         {job.cluster && <Fact label="Cluster">{job.cluster}</Fact>}
+        {job.queued && <QueueFacts queued={job.queued} />}
         <Fact label="Started"><span title={zoneName()}>{formatTime(job.start_ns)}</span></Fact>
         <Fact label="Runtime"><Figure name="runtime_s" value={known} unit="s" text={formatDuration(runtimeS)} /></Fact>
         <Fact label="Nodes">
@@ -32,6 +33,21 @@ export function JobHeader({ job, profile, nowMs }: { job: Job; profile: Profile;
         </Fact>
       </dl>
     </header>
+  );
+}
+
+function QueueFacts({ queued }: { queued: Queued }) {
+  return (
+    <>
+      {queued.project && <Fact label="Project">{queued.project}</Fact>}
+      {queued.queue && <Fact label="Queue">{queued.queue}</Fact>}
+      {queued.name && <Fact label="Job name">{queued.name}</Fact>}
+      {queued.array && <Fact label="Array">{queued.array}</Fact>}
+      {queued.het && <Fact label="Component of">{queued.het}</Fact>}
+      {queued.cores !== null && <Fact label="Cores">{queued.cores}</Fact>}
+      {queued.suspended_s > 0 && <Fact label="Suspended">{formatDuration(queued.suspended_s)}</Fact>}
+      {queued.restarts > 0 && <Fact label="Restarts">{queued.restarts}</Fact>}
+    </>
   );
 }
 

@@ -23,6 +23,11 @@ it("says where records were dropped, even where nothing else is to be said", () 
   expect(renderToStaticMarkup(<JobNotes profile={profile} losses={[]} dropped />)).toContain("Records of this job&#x27;s time were dropped");
 });
 
+it("says of how many nodes nothing came", () => {
+  expect(renderToStaticMarkup(<JobNotes profile={profile} losses={[]} unheard={1} />)).toContain("from one of its nodes since this job ended");
+  expect(renderToStaticMarkup(<JobNotes profile={profile} losses={[]} unheard={12} />)).toContain("from 12 of its nodes");
+});
+
 it("names what could not be watched, and never takes it for idle", () => {
   const unseen: Profile["unseen"] = [
     { program: "solver", file: "/opt/solver", reason: "static", processes: 4 },

@@ -18,14 +18,16 @@ interface NotesOf {
   losses: readonly Loss[];
   /** Whether records of the job's time were dropped. */
   dropped?: boolean;
+  /** Nodes of an ended job of which nothing has come since its end; 0 while it is waited for. */
+  unheard?: number;
   /** Groups of nodes whose records cannot be had now. */
   away?: readonly string[];
 }
 
 /** What a reader must know before trusting the figures; nothing where all is exact. */
-export function JobNotes({ profile, losses, dropped = false, away = [] }: NotesOf) {
+export function JobNotes({ profile, losses, dropped = false, unheard = 0, away = [] }: NotesOf) {
   const { folded_ops: folded, mapped_bytes: mapped, unseen } = profile;
-  if (!dropped && away.length === 0 && !folded && !mapped && losses.length === 0 && unseen.length === 0 && profile.granularity === "process") return null;
+  if (!dropped && unheard === 0 && away.length === 0 && !folded && !mapped && losses.length === 0 && unseen.length === 0 && profile.granularity === "process") return null;
   const lost = losses.filter(isLoss);
   const full = losses.filter((loss) => loss.spool_full_s > 0);
   return (
@@ -34,6 +36,12 @@ export function JobNotes({ profile, losses, dropped = false, away = [] }: NotesO
         <Note tone="warn" testId="note-dropped">
           <strong>Records of this job's time were dropped</strong>, since they were kept for as long as this site keeps them. Figures that were
           worked out before stand; files, processes and times are of what is left.
+        </Note>
+      )}
+      {unheard > 0 && (
+        <Note tone="warn" testId="note-unheard">
+          <strong>Nothing has come from {unheard === 1 ? "one of its nodes" : `${formatPlain(unheard)} of its nodes`} since this job ended.</strong> What was done there may
+          be missing in these figures; it is added when it comes.
         </Note>
       )}
       {away.length > 0 && (

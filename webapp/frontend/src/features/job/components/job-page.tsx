@@ -34,7 +34,7 @@ function OneJob({ id }: { id: string }) {
       <title>{`${job.program || "Job"} ${job.job_id} · Bellrock`}</title>
       <JobHeader job={job} profile={profile} nowMs={dataUpdatedAt} />
       {error && <ErrorNote error={error} stale />}
-      <JobNotes profile={profile} losses={losses} dropped={data.records_dropped} away={away} />
+      <JobNotes profile={profile} losses={losses} dropped={data.records_dropped} unheard={data.job.unheard_nodes} away={away} />
       <JobFigures profile={profile} />
       <SeriesPanel jobId={id} job={job} phases={profile.phase_list} phaseCount={profile.phases ?? profile.phase_list.length} intervalMs={intervalMs} />
       <div className="columns">

@@ -9,7 +9,7 @@ export const jobPath = (jobId: string) => `/jobs/${encodeURIComponent(jobId)}`;
 
 /** Time since the start for a running job, else how long it took. */
 export function runtimeS(job: JobRow, nowMs: number): number | null {
-  if (job.state !== "running") return job.runtime_s;
+  if (job.end_ns !== null) return job.runtime_s;
   return Math.max(job.runtime_s ?? 0, nowMs / 1000 - job.start_ns / 1e9);
 }
 

@@ -1,5 +1,7 @@
 import { useNavigate } from "react-router";
 import { choice, useUrlState } from "@/shared/url-state";
+import { JOB_STATES } from "@/shared/api/types";
+import { STATE_LABELS } from "@/shared/ui/badge";
 import { Pager, SearchBox } from "@/shared/ui/controls";
 import { Empty, ErrorNote, Loading } from "@/shared/ui/states";
 import { Table } from "@/shared/ui/table";
@@ -7,8 +9,7 @@ import { useJobs } from "../api/get-jobs";
 import { jobColumns, jobPath } from "./job-columns";
 
 const PAGE_LIMIT = 50;
-const STATES = ["", "running", "completed", "failed"] as const;
-const STATE_LABELS = { "": "All states", running: "Running", completed: "Completed", failed: "Failed" } as const;
+const STATES = ["", ...JOB_STATES] as const;
 
 export function JobListPage() {
   const { params, change } = useUrlState();
@@ -31,7 +32,7 @@ export function JobListPage() {
             onChange={(text) => change({ search: text, cursor: null })}
           />
           <select className="select" aria-label="State" value={state} data-testid="job-state-filter" onChange={(event) => change({ state: event.target.value, cursor: null })}>
-            {STATES.map((one) => <option key={one} value={one}>{STATE_LABELS[one]}</option>)}
+            {STATES.map((one) => <option key={one} value={one}>{one === "" ? "All states" : STATE_LABELS[one]}</option>)}
           </select>
         </div>
       </div>

@@ -1,0 +1,51 @@
+"""Which of its nodes a job had to itself: there a record needs no claim to be known as the job's."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from .job import Job
+from .models import JobRow, LaunchRow, QueueNodeRow
+
+# Other jobs' ids that are told apart; where there are more, a job is known by its claims alone.
+OTHERS_MAX = 1000
+_LAST = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Of the nodes that the batch system gave a job. alone: none of its other jobs ran there at the time. own: none of the same user did. others: the ids that
+    records of the same user's other jobs claim which ran on the job's nodes at the time."""
+
+    alone: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+ALONE = Sharing()
+
+
+def sharing(session: Session, job: Job) -> Sharing:
+    """Of a job with `queue_nodes`. Those that ended when it began, to the second, or begin when it ends, share nothing with it."""
+    own = select(JobRow.id).where(JobRow.key == job.key).scalar_subquery()
+    mine = select(QueueNodeRow.node).where(QueueNodeRow.job == own)
+    end_ns = _LAST if job.end_ns is None else job.end_ns
+    then = [JobRow.id != own, JobRow.start_ns < end_ns, func.coalesce(JobRow.end_ns, _LAST) > job.start_ns]
+    given = select(QueueNodeRow.node, JobRow.uid, JobRow.job_id).join(JobRow, JobRow.id == QueueNodeRow.job).where(QueueNodeRow.node.in_(mine), *then)
+    launched = (
+        select(JobRow.job_id).join(LaunchRow, LaunchRow.job == JobRow.id).where(JobRow.origin == 0, JobRow.uid == job.uid, LaunchRow.node.in_(mine), *then)
+    )
+    taken: set[str] = set()
+    by_user: set[str] = set()
+    others = set(session.scalars(launched.distinct().limit(OTHERS_MAX + 1)))
+    for node, uid, job_id in session.execute(given.distinct()):
+        taken.add(node)
+        if uid == job.uid:
+            by_user.add(node)
+            others.add(job_id)
+    others.discard(job.job_id)
+    alone = tuple(node for node in job.queue_nodes if node not in taken)
+    if len(others) > OTHERS_MAX:
+        return Sharing(alone)
+    return Sharing(alone, tuple(node for node in job.queue_nodes if node not in by_user), tuple(sorted(others)))

@@ -1,0 +1,164 @@
+"""What a batch system tells, beside what launches tell: in any order they make the same jobs."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from jobdb.queue import CANCELLED, COMPLETED, RUNNING, SUSPENDED, UNKNOWN, QueueJob, Step
+from jobdb.repository import JobDB
+from tests.integration.jobdb.test_repository import S, event
+
+T = 1_763_800_000 * S
+
+
+@pytest.fixture
+def db(url):
+    database = JobDB(url, user_name={1000: "ada", 1001: "bob"}.get, user_id={"ada": 1000}.get)
+    yield database
+    database.close()
+
+
+def told(**more):
+    fields = {
+        "cluster": "c", "job_id": "7", "submit_ns": T, "user": "ada", "uid": 1000, "name": "run.sh", "queue": "batch", "state": RUNNING, "start_ns": T + 5 * S,
+        "nodes": ("cn1", "cn2"), "claims": ("7",),
+    }  # fmt: skip
+    return QueueJob(**fields | more)
+
+
+def ended(job, state=COMPLETED, after_s=100, code=0):
+    return replace(job, state=state, end_ns=job.start_ns + after_s * S, exit_code=code)
+
+
+def launch(kind, at_s, **more):
+    return event(kind, time=T + at_s * S, **({"node": "cn1"} | more))
+
+
+def test_a_job_is_known_from_its_start_to_its_end_without_a_launch(db):
+    assert db.take_queue([told()]) == []
+    job = db.job("7")
+    assert (job.state, job.settled, job.start_ns, job.end_ns, job.user, job.program, job.node_names) == ("running", False, T + 5 * S, None, "ada", "run.sh", ["cn1", "cn2"])
+    assert (job.queued.queue, job.queued.submit_ns, job.queue_nodes) == ("batch", T, ("cn1", "cn2"))
+    db.take_queue([replace(told(), state=SUSPENDED)])
+    assert db.job("7").state == "suspended" and [found.key for found, _ in db.jobs(state="suspended").jobs] == ["7"]
+    db.take_queue([ended(replace(told(), suspended_s=12.0), code=3, state="failed")])
+    job = db.job("7")
+    assert (job.state, job.end_ns, job.exit_code, job.queued.suspended_s, job.settled) == ("failed", T + 105 * S, 3, 12.0, False)
+
+
+def test_launches_and_the_queue_make_one_job_in_whatever_order_they_come(db):
+    launches = [launch("start", 10), launch("end", 90)]
+    for number, order in enumerate(itertools.permutations(range(4))):
+        if order.index(0) > order.index(1):
+            continue
+        name = f"j{number}"
+        queue = told(job_id=name, claims=(name,), submit_ns=T + number)
+        steps = [
+            lambda queue=queue: db.take_queue([queue]),
+            lambda queue=queue: db.take_queue([ended(queue)]),
+            lambda name=name: db.apply_event(launches[0] | {"job": name}),
+            lambda name=name: db.apply_event(launches[1] | {"job": name}),
+        ]
+        for place in order:
+            steps[place]()
+        job = db.job(name)
+        assert (job.state, job.start_ns, job.end_ns, job.program, job.command, job.exit_code) == ("completed", T + 5 * S, T + 105 * S, "prog", "prog -x", 0), order
+    assert db.jobs().total == number // 2 + 1
+
+
+def test_what_was_told_before_changes_nothing(db):
+    job = ended(told(steps=(Step("batch", nodes=("cn1",)), Step("0", "prog", T + 6 * S, T + 90 * S, ("cn1", "cn2"), 8))))
+    db.take_queue([job])
+    db.settle(db.job("7"), T + 200 * S, 0)
+    db.put_profile("7", 1, {"read_bytes": 5})
+    state = db.state()
+    db.take_queue([job])
+    assert db.state() == state and db.profile_version("7") == 1 and db.job("7").settled
+    db.take_queue([replace(job, steps=(), nodes=("cn1",))])
+    assert db.profile_version("7") is None and db.job("7").node_names == ["cn1"] and not db.job("7").settled
+
+
+def test_an_id_that_was_given_again_is_another_job(db):
+    """A requeued job, and a queue that counts from the beginning again."""
+    first = ended(told(), state="requeued", after_s=60, code=None)
+    again = ended(told(submit_ns=T + 65 * S, start_ns=T + 500 * S))
+    for job in (first, again):
+        db.take_queue([job])
+    db.apply_events([launch("start", 10, launch="a"), launch("end", 20, launch="a"), launch("start", 505, launch="b"), launch("end", 540, launch="b")])
+    assert db.jobs().total == 2
+    one, two = (job for job, _ in db.jobs(sort="start").jobs)
+    assert (one.key, one.state, one.start_ns) == ("7", "requeued", T + 5 * S)
+    assert (two.key, two.state, two.start_ns) == ("7@20251122T082745Z", "completed", T + 500 * S)
+    assert [found.key for found, _ in db.jobs(search="7@2025").jobs] == [two.key]
+
+
+def test_launches_of_several_runs_of_an_id_go_to_the_run_whose_they_are(db):
+    """Told while nothing was known of the queue."""
+    db.apply_events([launch("start", 10, launch="a"), launch("end", 20, launch="a"), launch("start", 5000, launch="b"), launch("end", 5010, launch="b", exit_code=2)])
+    assert db.jobs().total == 1
+    db.take_queue([ended(told())])
+    assert {(job.key, job.state, job.start_ns) for job, _ in db.jobs().jobs} == {("7", "failed", T + 5000 * S), ("7@20251122T082640Z", "completed", T + 5 * S)}
+    db.take_queue([ended(told(submit_ns=T + 4000 * S, start_ns=T + 4990 * S), state="timeout", code=None)])
+    assert {(job.key, job.state, job.exit_code) for job, _ in db.jobs().jobs} == {("7", "timeout", 2), ("7@20251122T082640Z", "completed", 0)}
+
+
+def test_tasks_of_an_array_and_components_bear_the_queues_names(db):
+    tasks = [told(job_id=f"7_{task}", claims=(str(7 + task),), array="7", nodes=(f"cn{task}",)) for task in (1, 2)]
+    parts = [told(job_id=f"20+{part}", claims=(str(20 + part), "20"), het="20", submit_ns=T + S) for part in (0, 1)]
+    db.apply_event(launch("start", 10, job="8"))
+    db.take_queue([*tasks, *parts])
+    assert {job.key for job, _ in db.jobs().jobs} == {"7_1", "7_2", "20+0", "20+1"}
+    assert (db.job("7_1").job_id, db.job("7_1").program, db.job("7_1").queued.array, db.job("20+1").queued.het) == ("8", "prog", "7", "20")
+
+
+def test_two_that_share_id_and_submission_are_two(db):
+    """Of two clusters; and LSF's tasks, which all find the number of the array in their environment."""
+    db.take_queue([told(), told(cluster="d"), told(job_id="7[1]"), told(job_id="7[2]")])
+    assert db.jobs().total == 4
+
+
+def test_who_is_not_known_is_told_and_others_are_taken(db):
+    problems = db.take_queue([told(uid=None, user="eve"), told(job_id="8", uid=None), told(job_id="9", uid=1001, user="x")])
+    assert [str(problem) for problem in problems] == ["job 7: user 'eve' is not known on this machine, and the queue tells no number of his"]
+    assert {(job.key, job.uid, job.user) for job, _ in db.jobs().jobs} == {("8", 1000, "ada"), ("9", 1001, "bob")}
+
+
+def test_a_forgotten_job_ends_and_comes_back_when_it_is_told_again(db):
+    db.take_queue([told()])
+    db.apply_events([launch("start", 10), launch("end", 90)])
+    assert db.unended() == [("c", "7", T)]
+    db.end_forgotten({("c", "7", T): T + 50 * S, ("c", "none", T): T})
+    assert (db.job("7").state, db.job("7").end_ns, db.unended()) == (UNKNOWN, T + 90 * S, [])
+    db.take_queue([ended(told(), CANCELLED, 300, None)])
+    assert (db.job("7").state, db.job("7").end_ns) == ("cancelled", T + 305 * S)
+
+
+def test_nodes_are_told_that_a_job_had_to_itself(db):
+    db.take_queue([ended(told(nodes=("cn1", "cn2", "cn3", "cn4")))])
+    db.take_queue([
+        ended(told(job_id="8", uid=1001, nodes=("cn2",), start_ns=T + 104 * S)),  # another user's, at the same time for a second
+        ended(told(job_id="9", nodes=("cn3",), claims=("90",), start_ns=T)),
+        ended(told(job_id="10", nodes=("cn4",), start_ns=T + 105 * S)),  # when the first ended
+    ])  # fmt: skip
+    db.apply_events([launch("start", 10, job="mine", node="cn1"), launch("start", 10, job="his", node="cn1", uid=1001), launch("start", 500, job="later", node="cn1")])
+    found = db.sharing(db.job("7"))
+    assert found.alone == ("cn1", "cn4") and found.own == ("cn1", "cn2", "cn4") and found.others == ("90", "mine")
+    assert db.sharing(db.job("mine")).own == ()
+
+
+def test_a_job_settles_once_its_nodes_were_heard(db):
+    db.take_queue([ended(told()), ended(told(job_id="8"), after_s=50), told(job_id="9")])
+    assert [job.key for job in db.unsettled(0, 10)] == ["8", "7"] and db.settled_count() == 0
+    db.settle(db.job("8"), T + 200 * S, 2)
+    db.settle(replace(db.job("7"), end_ns=1), T + 200 * S, 0)  # of an end that is another one by now
+    assert [(job.key, job.unheard) for job in db.unsettled(0, 10)] == [("7", 0), ("8", 2)]
+    assert [job.key for job in db.unsettled(T + 300 * S, 10)] == ["7"] and [job.key for job in db.settled(0, 10)[0]] == ["8"]
+
+
+def test_many_nodes_and_odd_words(db):
+    nodes = tuple(f"cn{number}" for number in range(12_000))
+    db.take_queue([told(nodes=nodes, name="x" * 5000 + "\udc80", project="ü\0", steps=(Step("s" * 200, nodes=nodes),))])
+    assert set(db.job("7").queue_nodes) == set(nodes)
+    db.take_queue([told(nodes=nodes[:3])])
+    assert db.job("7").node_names == ["cn0", "cn1", "cn2"]

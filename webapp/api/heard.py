@@ -1,0 +1,49 @@
+"""When a job has settled of which the batch system told the end: once something has come from each of its nodes that was sent after it."""
+
+import time
+from collections.abc import Callable
+
+from jobdb.job import Job
+from jobdb.repository import JobDB
+from pipeline.store import Store
+
+# An agent tells of itself each 10 s, and batch systems' times are whole seconds.
+MARGIN_NS = 15 * 10**9
+# A node that is silent for so long is waited for no longer: the job's figures are then marked as incomplete.
+PATIENCE_NS = 900 * 10**9
+# Jobs that settled without all nodes are looked at again for so long.
+AGAIN_FOR_NS = 24 * 3600 * 10**9
+# At most so many jobs are looked at at once.
+JOBS_MAX = 2000
+
+
+def settle_ended(jobdb: JobDB, store: Store, clock_ns: Callable[[], int] = time.time_ns) -> None:
+    """Settles the jobs that can be. Raises StoreError and JobDBError."""
+    now_ns = clock_ns()
+    jobs = jobdb.unsettled(now_ns - AGAIN_FOR_NS, JOBS_MAX)
+    if not jobs:
+        return
+    heard = heard_until(store, min(job.end_ns or 0 for job in jobs))
+    for job in jobs:
+        unheard = count_unheard(job, heard)
+        if job.settled:
+            if unheard < job.unheard:
+                jobdb.settle(job, now_ns, unheard)
+        elif not unheard or now_ns >= (job.end_ns or 0) + PATIENCE_NS:
+            jobdb.settle(job, now_ns, unheard)
+
+
+def heard_until(store: Store, since_ns: int) -> dict[str, int]:
+    """By node, up to when all that happened there has come, ns since the epoch by the server's clock; of nodes of which anything came since an instant.
+
+    What comes now may be old: an agent's last sample tells how far it is behind. Where its clock is behind it seems so, too, and is waited for longer."""
+    heard: dict[str, int] = {}
+    for (node, _), mark in store.boots(since_ns=since_ns):
+        until_ns = mark.last_ns + min(mark.clock_offset_ns or 0, 0)
+        heard[node] = max(heard.get(node, 0), until_ns)
+    return heard
+
+
+def count_unheard(job: Job, heard: dict[str, int]) -> int:
+    """Of how many of an ended job's nodes something may still come."""
+    return sum(heard.get(node, 0) < (job.end_ns or 0) + MARGIN_NS for node in job.node_names)
