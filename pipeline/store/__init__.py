@@ -108,14 +108,25 @@ class Proof:
 
 
 @dataclass(frozen=True)
+class Given:
+    """What a batch system says of a job's nodes. A record's claim of the job counts only on `nodes`, of the job's user and within its time. On `own`, nodes that
+    this job alone of its user had then, all that the user did counts, but for what claims one of `others`: jobs of the user that ran there meanwhile."""
+
+    nodes: tuple[str, ...]
+    own: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Window:
-    """A job's nodes for a time: where runs that no process did, and so no job claims, are sought. To `nodes` are added those from which a
+    """A job's nodes for a time: where runs that no process did, and so no job claims, are sought. Without `given`, to `nodes` are added those from which a
     record of user `uid` claims the job. Both instants ns since the epoch, both belong to it."""
 
     nodes: tuple[str, ...]
     uid: int
     from_ns: int
     to_ns: int
+    given: Given | None = None
 
 
 class Store(Droppable, Protocol):
@@ -158,8 +169,8 @@ class Store(Droppable, Protocol):
         known: Sequence[str] | None = None,
         most: int | None = None,
     ) -> pa.Table:
-        """All runs that claim `job`, in any order, notices included, and all of `window` that are a node's (process "node"); columns as in
-        docs/records.md, all by default.
+        """All runs that claim `job` (see `Given` for where that is not enough, or too much), in any order, notices included, and all of `window` that are a
+        node's (process "node"); columns as in docs/records.md, all by default.
         span: only those that touch [span[0], span[1]], ns since the epoch.
         known: the nodes that all of them are known to come from: a store that keeps groups of nodes apart asks no other group.
         Of a large job, runs may come merged where that changes no figure of a profile and `columns` leave out what would be lost.
@@ -233,13 +244,15 @@ class Store(Droppable, Protocol):
         of_nodes: bool = False,
         since_s: int | None = None,
         known: Sequence[str] | None = None,
+        given: Given | None = None,
     ) -> pa.Table:
         """What was done over time, summed over the runs that claim `job` (None: all runs, with a job or without), are user `uid`'s or nobody's (None:
         anybody's), and come from `nodes` (None: all): those of processes, or (`of_nodes`) those that no process did.
 
         Rows as `pipeline.rollup.SCHEMA`: amounts in [second, second + seconds), s since the epoch, spread evenly over them, by second. Single seconds are put
         together to steps of `step_s` that begin at its multiples; the middle of runs of over two seconds is a row of its own length, given whole. Rows that
-        touch [from_s, to_s), widened to whole steps. Such middles are sought from a week before `since_s` on (default: from_s). known: as `runs`.
+        touch [from_s, to_s), widened to whole steps. Such middles are sought from a week before `since_s` on (default: from_s). known: as `runs`. given: as
+        `Window.given` of the job; the time is [from_s, to_s).
         Raises ValueError for more than SECONDS_STEPS_MAX steps, and TooManyRuns where they have to be worked out of more runs than can be held."""
         ...
 

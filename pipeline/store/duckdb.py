@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pipeline.schema import KINDS
 from pipeline.store import (
-    BEGIN, Appended, Letters, Place, PlaceLost, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded,
+    BEGIN, Appended, Given, Letters, Place, PlaceLost, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded,
 )
 from pipeline.store.batch import Batch, check_clock
 from pipeline.store.bulk import Bulk
@@ -36,7 +36,7 @@ from pipeline.store.duckdb_books import (
 from pipeline.store.duckdb_file import DuckDBFile
 from pipeline.store.duckdb_runs import MERGED_COLUMNS, merged_runs, quoted, seconds
 from pipeline.store.duckdb_tables import TABLES, insert, roll_back
-from pipeline.store.duckdb_versions import OF_NODES, Asked, claimed, of_nodes, within
+from pipeline.store.duckdb_versions import OF_NODES, Asked, claimed, in_window, of_given, of_nodes, within
 from pipeline.store.mark import Key, Mark
 from pipeline.store.marks import MARKS_KEPT, Marks
 from pipeline.store.parts import CLASSES, TOLD_MAX, Part
@@ -210,9 +210,9 @@ class DuckDBStore:
         if unknown:
             raise KeyError(f"runs have no column {unknown[0]!r}; they have {', '.join(names)}")
         wanted = list(names if columns is None else columns)
-        where, params = "job = $job", {"job": job}
+        where, params = in_window(job, window)
         if found := self._within([(job, window)])[0]:
-            where, params = f"({where} OR {OF_NODES})", params | found
+            where, params = f"(({where}) OR {OF_NODES})", params | found
         if span is not None:
             where, params = f'({where}) AND "start" <= $span_to AND "end" >= $span_from', params | {"span_from": span[0], "span_to": span[1]}
         can_merge = span is None and MERGED_COLUMNS.issuperset(wanted) and most is None
@@ -384,24 +384,26 @@ class DuckDBStore:
         of_nodes: bool = False,
         since_s: int | None = None,
         known: Sequence[str] | None = None,
+        given: Given | None = None,
     ) -> pa.Table:
         """See `Store.seconds`: worked out of the runs, whenever they began."""
         with self._file.reading() as cursor:
-            return seconds(cursor, job, uid, nodes, from_s, to_s, step_s, of_nodes, RUNS_MAX)
+            return seconds(cursor, job, uid, nodes, from_s, to_s, step_s, of_nodes, RUNS_MAX, given)
 
     def version(self, job: str, window: Window | None = None) -> int:
         """See `Store.version`."""
         return self.versions([(job, window)])[0]
 
     def versions(self, asked: Asked) -> list[int]:
-        """See `Store.versions`: the numbers of rows. Three scans at most, however many are asked for."""
+        """See `Store.versions`: the numbers of rows. Four scans at most, however many are asked for."""
         windows = self._within(asked)
-        claims = self._claimed({job for job, _ in asked})
-        found = [0] * len(asked)
-        if any(windows):
+        by_claim = [window is None or window.given is None for _, window in asked]
+        claims = self._claimed({job for (job, _), is_so in zip(asked, by_claim, strict=True) if is_so})
+        found, given = [0] * len(asked), {}
+        if any(windows) or not all(by_claim):
             with self._file.reading() as cursor:
-                found = of_nodes(cursor, windows)
-        return [claims[job] + count for (job, _), count in zip(asked, found, strict=True)]
+                found, given = of_nodes(cursor, windows), of_given(cursor, asked)
+        return [given[place] + count if place in given else claims[asked[place][0]] + count for place, count in enumerate(found)]
 
     def _within(self, asked: Asked) -> list[dict[str, Any]]:
         """Parameters of OF_NODES for each; empty where nothing can be found, which is so at once where no node has such a source."""

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from pipeline.rollup import FAILED, METADATA_OPS, METADATA, NODE_PROCESS, NOTHING, READ, SECOND_NS, WRITE, roll_up, table
 from pipeline.schema import HISTOGRAM_BINS
-from pipeline.store import SECONDS_STEPS_MAX, TooManyRuns
+from pipeline.store import SECONDS_STEPS_MAX, Given, TooManyRuns
+from pipeline.store.duckdb_versions import of_job
 
 # Runs that began and ended in one slot of the clock merge. A second has a whole number of slots, so that the highest second stays exact.
 SLOT_NS = 100_000_000
@@ -77,6 +78,7 @@ def seconds(
     step_s: int,
     of_nodes: bool,
     limit: int,
+    given: Given | None = None,
 ) -> pa.Table:
     """See `pipeline.store.Store.seconds`; worked out of at most `limit` runs."""
     from_s, to_s = from_s // step_s * step_s, -(-to_s // step_s) * step_s
@@ -85,8 +87,9 @@ def seconds(
     where = ['"start" < $to', '"end" >= $from', f"process {'=' if of_nodes else '<>'} '{NODE_PROCESS}'", f"({_CLASS}) <> {NOTHING}"]
     params: dict[str, Any] = {"to": to_s * SECOND_NS, "from": from_s * SECOND_NS, "limit": limit + 1}
     if job is not None:
-        where.append("job = $job")
-        params["job"] = job
+        condition, more = of_job(job, uid, given)
+        where.append(f"({condition})")
+        params |= more
     if uid is not None:
         where.append("(uid = $uid OR uid IS NULL)")
         params["uid"] = uid

@@ -5,12 +5,34 @@ from typing import Any
 
 import duckdb
 
-from pipeline.store import Window
+from pipeline.store import Given, Window
 
 # Runs of a node for a time, which no process did.
 OF_NODES = "job IS NULL AND process = 'node' AND node IN (SELECT unnest($nodes::VARCHAR[])) AND start <= $to AND \"end\" >= $from"
 
+# Runs of processes that are a job's by what a batch system says.
+GIVEN = (
+    "uid = $uid AND node IN (SELECT unnest($given::VARCHAR[])) AND "
+    "(job = $job OR (process <> 'node' AND node IN (SELECT unnest($own::VARCHAR[])) AND (job IS NULL OR job NOT IN (SELECT unnest($others::VARCHAR[])))))"
+)
+_IN_TIME = "start <= $to AND \"end\" >= $from"
+
 Asked = Sequence[tuple[str, Window | None]]
+
+
+def of_job(job: str, uid: int | None, given: Given | None) -> tuple[str, dict[str, Any]]:
+    """A condition for the runs of a job's processes, whenever they were, and its parameters."""
+    if given is None:
+        return "job = $job", {"job": job}
+    return GIVEN, {"job": job, "uid": uid, "given": list(given.nodes), "own": list(given.own), "others": list(given.others)}
+
+
+def in_window(job: str, window: Window | None) -> tuple[str, dict[str, Any]]:
+    """As `of_job`, within the time of a window with `given`."""
+    if window is None or window.given is None:
+        return of_job(job, None, None)
+    where, params = of_job(job, window.uid, window.given)
+    return f"({where}) AND {_IN_TIME}", params | {"from": window.from_ns, "to": window.to_ns}
 
 
 def claimed(cursor: duckdb.DuckDBPyConnection, jobs: Collection[str]) -> dict[str, int]:
@@ -23,17 +45,17 @@ def within(cursor: duckdb.DuckDBPyConnection, asked: Asked, known: frozenset[str
     """Parameters of OF_NODES for each window; empty where nothing can be found there. known: the nodes that have such runs at all."""
     if not known or all(window is None for _, window in asked):
         return [{} for _ in asked]
-    users = [(place, job, window.uid) for place, (job, window) in enumerate(asked) if window is not None]
+    users = [(place, job, window.uid) for place, (job, window) in enumerate(asked) if window is not None and window.given is None]
     own: dict[int, set[str]] = {place: set() for place, *_ in users}
-    rows = cursor.execute(
-        f"SELECT DISTINCT place, node FROM runs JOIN ({_unnested(place='BIGINT', claim='VARCHAR', owner='BIGINT')}) ON job = claim AND uid = owner",
-        dict(zip(("place", "claim", "owner"), map(list, zip(*users, strict=True)), strict=True)),
-    )
-    for place, node in rows.fetchall():
+    rows: list[tuple] = []
+    if users:
+        claims = f"SELECT DISTINCT place, node FROM runs JOIN ({_unnested(place='BIGINT', claim='VARCHAR', owner='BIGINT')}) ON job = claim AND uid = owner"
+        rows = cursor.execute(claims, dict(zip(("place", "claim", "owner"), map(list, zip(*users, strict=True)), strict=True))).fetchall()
+    for place, node in rows:
         own[place].add(node)
     found: list[dict[str, Any]] = []
     for place, (_, window) in enumerate(asked):
-        nodes = sorted(known & {*window.nodes, *own[place]}) if window is not None else []
+        nodes = sorted(known & {*window.nodes, *own.get(place, ())}) if window is not None else []
         found.append({"nodes": nodes, "from": window.from_ns, "to": window.to_ns} if window is not None and nodes else {})
     return found
 
@@ -54,6 +76,28 @@ def of_nodes(cursor: duckdb.DuckDBPyConnection, windows: Sequence[dict[str, Any]
     for place, count in rows.fetchall():
         counts[place] = count
     return counts
+
+
+def of_given(cursor: duckdb.DuckDBPyConnection, asked: Asked) -> dict[int, int]:
+    """By place of those that have a window with `given`, how many runs their users' processes did on their nodes in their time, whatever these claim: at least
+    as many as are the job's, and more whenever those become more."""
+    each = [
+        (place, node, window.from_ns, window.to_ns, window.uid)
+        for place, (_, window) in enumerate(asked)
+        if window is not None and window.given is not None
+        for node in window.given.nodes
+    ]
+    counts = {place: 0 for place, (_, window) in enumerate(asked) if window is not None and window.given is not None}
+    if not each:
+        return counts
+    columns = dict(zip(("place", "host", "since", "until", "owner"), map(list, zip(*each, strict=True)), strict=True))
+    bounds = {"from": min(columns["since"]), "to": max(columns["until"])}
+    rows = cursor.execute(
+        f"SELECT place, count(*) FROM runs JOIN ({_unnested(place='BIGINT', host='VARCHAR', since='BIGINT', until='BIGINT', owner='BIGINT')}) "
+        f'ON node = host AND uid = owner AND start <= until AND "end" >= since WHERE {_IN_TIME} GROUP BY place',
+        columns | bounds,
+    )
+    return counts | dict(rows.fetchall())
 
 
 def _unnested(**columns: str) -> str:

@@ -17,7 +17,7 @@ from jobdb.repository import JobDB
 from jobdb.runs import COLUMNS, LATEST_NS, Runs, read_runs
 from jobdb.tables import Table, file_table, node_table, process_table
 from pipeline.rollup import SECOND_NS
-from pipeline.store import Store, TooManyRuns, Window
+from pipeline.store import Given, Store, TooManyRuns, Window
 
 from .errors import Busy
 
@@ -31,6 +31,8 @@ LIST_BUDGET_S = 0.5
 # A job that ended so long ago or earlier is listed and shown as its stored profile has it: whether records came since is looked at in the background
 # (webapp/api/settle.py), not while somebody waits.
 FINAL_AFTER_NS = 120 * 10**9
+# A batch system tells its times in whole seconds, cut: a job goes on for up to so much after its end.
+QUEUE_GRAIN_NS = 10**9
 # Under this name a stored profile bears the nodes that the job ran on, which are not shown with it.
 NODES = "node_names"
 # How long a request waits for another one that has the same job in hand.
@@ -120,7 +122,7 @@ class Analyses:
         return None, version
 
     def _version(self, job: Job) -> int:
-        return self._store.version(job.job_id, _window(job))
+        return self._store.version(job.job_id, self._window(job))
 
     def profile(self, job: Job) -> tuple[dict, list[str]]:
         """The job's profile, and the nodes that it ran on, as its records show; a settled job's are stored, so that they need not be worked out after a restart."""
@@ -152,17 +154,22 @@ class Analyses:
 
     def outdated(self, jobs: list[tuple[Job, int]]) -> list[Job]:
         """Those of the jobs whose records have become more since their profile's version; where they have become fewer, retention dropped them."""
-        versions = self._store.versions([(job.job_id, _window(job)) for job, _ in jobs]) if jobs else []
+        versions = self._store.versions([(job.job_id, self._window(job)) for job, _ in jobs]) if jobs else []
         return [job for (job, stored), version in zip(jobs, versions, strict=True) if version is not None and (stored is None or stored < version)]
 
     def seconds(self, job: Job, node: str, from_ns: int, to_ns: int, step_s: int) -> pa.Table:
         """Sums by second of what the job's processes did (on a node; "": on all), as `Store.seconds`. Raises StoreError where some are away."""
+        window = self._window(job)
         if self._store.away():
-            self._store.version(job.job_id, _window(job))
+            self._store.version(job.job_id, window)
+        if window.given is not None:
+            from_ns, to_ns = max(from_ns, window.from_ns), max(min(to_ns, window.to_ns), from_ns)
         to_s = -(-to_ns // SECOND_NS)
         since_s = max(job.start_ns, 0) // SECOND_NS
         nodes = [node] if node else None
-        return self._store.seconds(job.job_id, job.uid, nodes, from_ns // SECOND_NS, to_s, step_s, since_s=since_s, known=self._known(job))
+        return self._store.seconds(
+            job.job_id, job.uid, nodes, from_ns // SECOND_NS, to_s, step_s, since_s=since_s, known=self._known(job), given=window.given
+        )
 
     def partial(self) -> int:
         """See `Store.partial`."""
@@ -186,7 +193,9 @@ class Analyses:
 
     def runs_of_span(self, job: Job, from_ns: int, to_ns: int) -> Runs:
         """Runs of the job's processes that touch a span."""
-        return read_runs(self._store.runs(job.job_id, COLUMNS, None, (from_ns, to_ns), known=self._known(job)), uid=job.uid)
+        window = self._window(job)
+        table = self._store.runs(job.job_id, COLUMNS, None if window.given is None else window, (from_ns, to_ns), known=self._known(job))
+        return read_runs(table, uid=job.uid)
 
     def _put(self, job: Job, version: int, runs: Runs, figures: dict) -> None:
         # What was worked out before retention dropped records stays.
@@ -199,7 +208,7 @@ class Analyses:
         """Each job's headline figures, given what is stored of it (version, headline); None for each figure where time, or the number of its
         runs, did not allow it."""
         unsure = [place for place, (job, stored) in enumerate(jobs) if stored is None or not is_final(job)]
-        asked = self._store.versions([(jobs[place][0].job_id, _window(jobs[place][0])) for place in unsure]) if unsure else []
+        asked = self._store.versions([(jobs[place][0].job_id, self._window(jobs[place][0])) for place in unsure]) if unsure else []
         versions = {place: stored[0] for place, (_, stored) in enumerate(jobs) if stored is not None} | dict(zip(unsure, asked, strict=True))
         # From now on: where the store is slow, a list whose time was over by now would never get a figure.
         until_s = self._clock() + LIST_BUDGET_S
@@ -229,13 +238,22 @@ class Analyses:
 
     def _read(self, job: Job, most: int | None = None) -> Runs:
         known = None if most is None else self._known(job)
-        return read_runs(self._store.runs(job.job_id, COLUMNS, _window(job), known=known, most=most), uid=job.uid)
+        return read_runs(self._store.runs(job.job_id, COLUMNS, self._window(job), known=known, most=most), uid=job.uid)
 
     def _known(self, job: Job) -> list[str] | None:
         """The nodes that the job's records come from, once that is known for good: its stored profile tells."""
         stored = self._jobdb.get_profile(job.key) if is_final(job) else None
         nodes = None if stored is None else stored[1].get(NODES)
         return None if nodes is None else sorted({*nodes, *job.node_names})
+
+    def _window(self, job: Job) -> Window:
+        """Where and when the job's records are: where the batch system tells of it, on the nodes that it gave it, and by no claim alone."""
+        end_ns = LATEST_NS if job.end_ns is None else job.end_ns
+        if not job.queue_nodes:
+            return Window(tuple(job.node_names), job.uid, job.start_ns, end_ns)
+        shared = self._jobdb.sharing(job)
+        given = Given(tuple(job.node_names), shared.own, shared.others)
+        return Window(shared.alone, job.uid, job.start_ns, min(end_ns + QUEUE_GRAIN_NS, LATEST_NS), given)
 
     def _compute(self, job: Job, version: int) -> Analysis:
         began_s, before = self._clock(), self._store.partial()
@@ -262,7 +280,3 @@ def is_final(job: Job) -> bool:
 
 def _figures(runs: Runs, job: Job) -> dict:
     return profile(runs, find_phases(*runs.spans()), job).to_dict()
-
-
-def _window(job: Job) -> Window:
-    return Window(tuple(job.node_names), job.uid, job.start_ns, LATEST_NS if job.end_ns is None else job.end_ns)

@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from pipeline.rollup import COLUMNS, SECOND_NS, SUMS, RunColumns, by_who, run_columns, table
 from pipeline.schema import KINDS, ROLLUP
-from pipeline.store import SECONDS_STEPS_MAX, StoreError, TooManyRuns
+from pipeline.store import SECONDS_STEPS_MAX, Given, StoreError, TooManyRuns
 from pipeline.store.elastic import names
 from pipeline.store.elastic.bulk import action
 from pipeline.store.elastic.reader import UNBOOKED, Reader, all_of
+from pipeline.store.elastic.runs import of_job
 
 KIND = ROLLUP.name
 # Begins of long runs' middles, and lengths of each, that one question tells of: with the steps no more buckets than Elasticsearch gives out (65,536).
@@ -55,6 +56,7 @@ def seconds(
     of_nodes: bool,
     since_s: int,
     runs_max: int,
+    given: Given | None = None,
 ) -> pa.Table:
     """See `pipeline.store.Store.seconds`. runs_max: so many runs are read at most where somebody wrote them without sums."""
     from_s, to_s = from_s // step_s * step_s, -(-to_s // step_s) * step_s
@@ -62,7 +64,7 @@ def seconds(
         raise ValueError(f"{(to_s - from_s) // step_s} steps are more than {SECONDS_STEPS_MAX}: ask for a shorter span or longer steps")
     wanted: list[dict] = []
     if job is not None:
-        wanted.append({"term": {"job": job}})
+        wanted.append(of_job(job, uid, given))
     if uid is not None:
         wanted.append({"bool": {"should": [{"term": {"uid": uid}}, {"bool": {"must_not": [{"exists": {"field": "uid"}}]}}], "minimum_should_match": 1}})
     if nodes is not None:

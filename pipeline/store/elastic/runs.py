@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.schema import KINDS
-from pipeline.store import TooManyRuns, Window
+from pipeline.store import Given, TooManyRuns, Window
 from pipeline.store.elastic.reader import Reader, all_of
 
 _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
@@ -29,6 +29,25 @@ def pattern_of(reader: Reader, window: Window | None) -> str:
     return reader.patterns(KIND) if window is None else reader.patterns(KIND, window.from_ns, window.to_ns)
 
 
+def of_job(job: str, uid: int | None, given: Given | None) -> dict[str, Any]:
+    """A filter for what a job's processes did, whenever it was: of runs, and of sums over them."""
+    claims = {"term": {"job": job}}
+    if given is None:
+        return claims
+    if not given.own:
+        return all_of({"term": {"uid": uid}}, {"terms": {"node": list(given.nodes)}}, claims)
+    unclaimed = {"bool": {"filter": [{"terms": {"node": list(given.own)}}], "must_not": [{"terms": {"job": list(given.others)}}, {"term": {"process": "node"}}]}}
+    either = {"bool": {"should": [claims, unclaimed], "minimum_should_match": 1}}
+    return all_of({"term": {"uid": uid}}, {"terms": {"node": list(given.nodes)}}, either)
+
+
+def in_window(job: str, window: Window | None) -> dict[str, Any]:
+    """As `of_job`, within the time of a window with `given`."""
+    if window is None or window.given is None:
+        return of_job(job, None, None)
+    return all_of(of_job(job, window.uid, window.given), *_in_time(window))
+
+
 def nodes(reader: Reader, job: str, uid: int, pattern: str | None = None) -> list[str]:
     """See `pipeline.store.Store.nodes`."""
     query = all_of({"term": {"job": job}}, {"term": {"uid": uid}}, reader.committed(KIND))
@@ -42,8 +61,10 @@ def table(
     """The runs that claim a job, and those of its window. known: the nodes from which records claim it, None where they are to be looked for. Raises
     TooManyRuns for more than `limit`."""
     pattern = pattern_of(reader, window)
-    wanted: list[dict] = [{"term": {"job": job}}]
-    if window is not None:
+    wanted = [in_window(job, window)]
+    if window is not None and window.given is not None:
+        wanted.append(_within(list(window.nodes), window))
+    elif window is not None:
         of_window = sorted({*window.nodes, *(nodes(reader, job, window.uid, pattern) if known is None else known)})
         wanted.append(_within(of_window, window))
     filters = [reader.committed(KIND)]
@@ -106,8 +127,9 @@ def versions(reader: Reader, asked: Asked) -> list[int]:
     found = [0] * len(asked)
     committed = reader.committed(KIND) if asked else {}
     for pattern, places in by_pattern.items():
-        claims, own = _claims(reader, pattern, committed, [asked[place] for place in places])
-        for place in places:
+        by_claim = [place for place in places if (window := asked[place][1]) is None or window.given is None]
+        claims, own = _claims(reader, pattern, committed, [asked[place] for place in by_claim]) if by_claim else ({}, {})
+        for place in by_claim:
             found[place] = claims.get(asked[place][0], 0)
         filters = {}
         for place in places:
@@ -115,6 +137,9 @@ def versions(reader: Reader, asked: Asked) -> list[int]:
             of_window = sorted({*window.nodes, *own.get((job, window.uid), ())}) if window is not None else []
             if window is not None and of_window:
                 filters[str(place)] = _within(of_window, window)
+        for place in sorted({*places} - {*by_claim}):
+            query = all_of(in_window(*asked[place]), committed)
+            found[place] = reader.count(pattern, query)
         for at in range(0, len(filters), FILTERS_MAX):
             part = dict(list(filters.items())[at : at + FILTERS_MAX])
             body = {"size": 0, "query": all_of(*_OF_NODE, committed), "track_total_hits": False, "aggs": {"of": {"filters": {"filters": part}}}}
@@ -139,4 +164,8 @@ def _claims(reader: Reader, pattern: str, committed: dict, asked: Asked) -> tupl
 
 
 def _within(of_window: list[str], window: Window) -> dict[str, Any]:
-    return all_of(*_OF_NODE, {"terms": {"node": of_window}}, {"range": {"start": {"lte": window.to_ns}}}, {"range": {"end": {"gte": window.from_ns}}})
+    return all_of(*_OF_NODE, {"terms": {"node": of_window}}, *_in_time(window))
+
+
+def _in_time(window: Window) -> tuple[dict[str, Any], dict[str, Any]]:
+    return {"range": {"start": {"lte": window.to_ns}}}, {"range": {"end": {"gte": window.from_ns}}}

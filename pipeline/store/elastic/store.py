@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pipeline.rollup import COLUMNS, run_columns
 from pipeline.schema import KINDS
-from pipeline.store import BEGIN, CONFLICT, Appended, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded
+from pipeline.store import BEGIN, CONFLICT, Appended, Given, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded
 from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batch, check_clock
 from pipeline.store.elastic import audit, booked, budget, documents, names, retention, rollups, runs, samples
 from pipeline.store.elastic.away import GroupAway, Groups
@@ -212,6 +212,8 @@ class ElasticsearchStore:
         if unknown:
             raise KeyError(f"runs have no column {unknown[0]!r}; they have {', '.join(fields)}")
         wanted = fields if columns is None else columns
+        if known is None and window is not None and window.given is not None:
+            known = window.given.nodes
         return self._ask(lambda reader: runs.table(reader, job, wanted, window, span, known, RUNS_MAX if most is None else most), _nodes_of(window), known)
 
     def nodes(self, job: str, uid: int) -> list[str]:
@@ -230,11 +232,16 @@ class ElasticsearchStore:
         of_nodes: bool = False,
         since_s: int | None = None,
         known: Sequence[str] | None = None,
+        given: Given | None = None,
     ) -> pa.Table:
         """See `Store.seconds`: of the sums that were written along with the runs, and of runs that others wrote without (looked for every 30 s)."""
         since_s = from_s if since_s is None else since_s
+        if known is None and given is not None:
+            known = given.nodes
         return self._ask(
-            lambda reader: rollups.seconds(reader, job, uid, nodes, from_s, to_s, step_s, of_nodes, since_s, RUNS_MAX), nodes or (), known if nodes is None else nodes
+            lambda reader: rollups.seconds(reader, job, uid, nodes, from_s, to_s, step_s, of_nodes, since_s, RUNS_MAX, given),
+            nodes or (),
+            known if nodes is None else nodes,
         )
 
     def version(self, job: str, window: Window | None = None) -> int:
@@ -429,7 +436,9 @@ class ElasticsearchStore:
 
 
 def _nodes_of(window: Window | None) -> Collection[str] | None:
-    return None if window is None else window.nodes or None
+    if window is None:
+        return None
+    return window.nodes or None if window.given is None else window.given.nodes
 
 
 def _refused(event: dict, place: int, why: str, now_ns: int, result: Appended, marks: dict[Key, Mark]) -> tuple[Appended, dict]:

@@ -41,7 +41,7 @@ class FakeStore:
         found = table([r for r in self._found(job, window) if span is None or (r["start"] <= span[1] and r["end"] >= span[0])])
         return found.select(list(columns or SCHEMA.names))
 
-    def seconds(self, job, uid, nodes, from_s, to_s, step_s=1, *, of_nodes=False, since_s=None, known=None):
+    def seconds(self, job, uid, nodes, from_s, to_s, step_s=1, *, of_nodes=False, since_s=None, known=None, given=None):
         with self.lock:
             self.seconds_asked += 1
         rows = [

@@ -1,0 +1,115 @@
+"""Whose I/O it was, by the batch system: from records and its word to the figures of the API."""
+
+import time
+
+import pytest
+
+from jobdb.queue import COMPLETED, REQUEUED, RUNNING, QueueJob
+from tests.integration.webapp.test_real_store import Node, Server
+from webapp.api.heard import settle_ended
+
+S = 10**9
+MIB = 1 << 20
+# Old enough to be final, for records of today.
+T0 = (time.time_ns() // S - 7200) * S
+
+
+@pytest.fixture
+def server(tmp_path):
+    made = Server(tmp_path)
+    yield made
+    made.close()
+
+
+def told(job_id="42", nodes=("n1", "n2"), start_s=0, end_s=100, **more):
+    fields = {
+        "cluster": "c", "job_id": job_id, "submit_ns": T0 - 100 * S, "user": "ada", "uid": 1000, "state": COMPLETED, "start_ns": T0 + start_s * S,
+        "end_ns": T0 + end_s * S, "exit_code": 0, "nodes": nodes, "claims": (job_id,),
+    }  # fmt: skip
+    return QueueJob(**fields | more)
+
+
+def heard(node, after_s):
+    """A sample of the node's agent."""
+    return node.event("sample", component="agent", instance="agent", start=T0 + (after_s - 10) * S, end=T0 + after_s * S, values={"lost": 0})
+
+
+def write(node, at_s, mib, **more):
+    return node.run("write", T0 + int(at_s * S), T0 + int((at_s + 1) * S), size=MIB, count=mib, **more)
+
+
+def profile(server, key):
+    return server.get(f"/jobs/{key}")["profile"]
+
+
+def test_records_need_no_claim_where_the_job_was_alone(server):
+    n1, n2, n3 = (Node(name, boot=f"{number:016x}") for number, name in enumerate(("n1", "n2", "n3"), 1))
+    server.jobdb.take_queue([told(), told("43", ("n3",), uid=1001, user="bob")])
+    server.take([
+        write(n1, 1, 8, job="42"),
+        write(n1, 5, 4, job=None, process="2.2"),  # started over ssh: the environment was lost
+        write(n2, 5, 2, job="777", process="3.3"),  # claims what the batch system does not know
+        write(n2, 50, 64, job="42", uid=1001, process="4.4"),  # another user's claim
+        write(n3, 50, 128, job="42", process="5.5"),  # a node that was not the job's
+        write(n1, 300, 256, job="42", process="6.6"),  # long after its end
+        heard(n1, 400), heard(n2, 400),
+    ])  # fmt: skip
+    settle_ended(server.jobdb, server.store)
+    found = server.get("/jobs/42")
+    assert found["job"]["settled"] and found["job"]["queued"]["job_id"] == "42" and found["job"]["unheard_nodes"] == 0
+    assert (found["profile"]["write_bytes"], found["profile"]["nodes"], found["profile"]["processes"]) == (14 * MIB, 2, 3)
+    assert profile(server, "43")["write_bytes"] == 0
+    series = server.get("/jobs/42/series?points=100")
+    assert sum(rate * series["step_s"] for rate in series["write_bytes_per_s"] if rate) == pytest.approx(14 * MIB)
+
+
+def test_on_nodes_that_two_jobs_of_a_user_share_claims_decide(server):
+    node = Node("n1")
+    server.jobdb.take_queue([told("42", ("n1",)), told("43", ("n1",))])
+    server.take([
+        write(node, 1, 1, job="42"), write(node, 2, 2, job="43", process="2.2"), write(node, 3, 4, job=None, process="3.3"),
+        node.run("write", T0 + 4 * S, T0 + 5 * S, size=MIB, count=8, job=None, process="node", uid=None), heard(node, 400),
+    ])  # fmt: skip
+    assert profile(server, "42")["write_bytes"] == MIB and profile(server, "43")["write_bytes"] == 2 * MIB
+
+
+def test_what_a_nodes_client_did_is_the_jobs_that_had_the_node_alone(server):
+    n1, n2 = Node("n1"), Node("n2", boot="bb")
+    server.jobdb.take_queue([told("42"), told("43", ("n2",), uid=1001, user="bob")])
+    of_node = {"size": MIB, "job": None, "process": "node", "uid": None}
+    server.take([
+        n1.run("write", T0 + 4 * S, T0 + 5 * S, count=8, **of_node), n2.run("write", T0 + 4 * S, T0 + 5 * S, count=16, **of_node), heard(n1, 400), heard(n2, 400),
+    ])  # fmt: skip
+    found = profile(server, "42")
+    assert (found["write_bytes"], found["granularity"]) == (8 * MIB, "node")
+
+
+def test_runs_of_a_requeued_job_are_told_apart_by_their_times(server):
+    node = Node("n1")
+    server.jobdb.take_queue([
+        told("42", ("n1",), end_s=50, state=REQUEUED, exit_code=None), told("42", ("n1",), start_s=60, end_s=100, submit_ns=T0 + 50 * S),
+    ])  # fmt: skip
+    server.take([write(node, 10, 1), write(node, 70, 2, process="2.2"), heard(node, 400)])
+    keys = [job["job_id"] for job in server.get("/jobs?sort=start")["jobs"]]
+    assert [profile(server, key)["write_bytes"] for key in keys] == [MIB, 2 * MIB] and keys[0] == "42" and keys[1].startswith("42@")
+
+
+def test_a_running_job_grows_and_its_end_changes_what_is_its(server):
+    node = Node("n1")
+    running = told("42", ("n1",), state=RUNNING, end_ns=None, exit_code=None)
+    server.jobdb.take_queue([running])
+    server.take([write(node, 1, 1, job=None)])
+    assert profile(server, "42")["write_bytes"] == MIB
+    server.take([write(node, 500, 2, job=None, process="2.2"), heard(node, 900)])
+    server.jobdb.take_queue([told("42", ("n1",), end_s=400)])
+    settle_ended(server.jobdb, server.store)
+    assert profile(server, "42")["write_bytes"] == MIB and server.get("/jobs/42")["job"]["settled"]
+
+
+def test_a_node_that_says_nothing_is_told(server):
+    n1 = Node("n1")
+    server.jobdb.take_queue([told()])
+    server.take([write(n1, 1, 1), heard(n1, 400)])
+    settle_ended(server.jobdb, server.store)
+    found = server.get("/jobs/42")["job"]
+    assert (found["settled"], found["unheard_nodes"]) == (True, 1)
