@@ -26,7 +26,7 @@ FRONTEND := webapp/frontend
 
 # What scripts/system.sh looks for: what `make build` cannot do without, then what the goal likes to have.
 NEEDS := build $(if $(filter demo,$(MAKECMDGOALS)),demo) $(if $(filter test test-site bench,$(MAKECMDGOALS)),demo test) \
-	$(if $(filter test test-site bench stack soak soak-site,$(MAKECMDGOALS)),site)
+	$(if $(filter test test-site bench stack soak soak-site,$(MAKECMDGOALS)),site) $(if $(filter test-site,$(MAKECMDGOALS)),field)
 
 rust_files = $(shell find $(1) -type f \( -name '*.rs' -o -name '*.toml' \) 2>/dev/null)
 TRACEPACK_SOURCES := Cargo.toml Cargo.lock compression/Cargo.toml $(call rust_files,compression/src)
@@ -49,7 +49,7 @@ help:
 	@echo 'make stack              start a miniature site on this machine: Elasticsearch, Redis, MySQL, log servers, server'
 	@echo 'make stack-down         end it'
 	@echo 'make test [LAYER=unit]  run the tests (layers: unit, integration, e2e)'
-	@echo 'make test-site          run the longer tests on the servers of a whole site'
+	@echo 'make test-site          run the longer tests: a whole site, a real batch system, Ansible'
 	@echo 'make build              build everything that demo and test need'
 	@echo 'make dist               pack what a site installs on its machines (docs/site.md) into build/dist'
 	@echo 'make lint               check style and common mistakes, Python, Rust, C and TypeScript'

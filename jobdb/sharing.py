@@ -7,7 +7,10 @@ from sqlalchemy.orm import Session
 
 from .job import Job
 from .models import JobRow, LaunchRow, QueueNodeRow
+from .summing import SLACK_NS
 
+# Batch systems tell whole seconds: a job is there for one at least.
+_GRAIN_NS = 10**9
 # Other jobs' ids that are told apart; where there are more, a job is known by its claims alone.
 OTHERS_MAX = 1000
 _LAST = 2**63 - 1
@@ -16,7 +19,7 @@ _LAST = 2**63 - 1
 @dataclass(frozen=True)
 class Sharing:
     """Of the nodes that the batch system gave a job. alone: none of its other jobs ran there at the time. own: none of the same user did. others: the ids that
-    records of the same user's other jobs claim which ran on the job's nodes at the time."""
+    records of the same user's other jobs claim which ran on the job's nodes at about the time: clocks differ, and what is claimed by one that was there is its."""
 
     alone: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
@@ -27,23 +30,27 @@ ALONE = Sharing()
 
 
 def sharing(session: Session, job: Job) -> Sharing:
-    """Of a job with `queue_nodes`. Those that ended when it began, to the second, or begin when it ends, share nothing with it."""
+    """Of a job with `queue_nodes`. Those that ended in the second in which it began, or began in that in which it ended, share no node with it."""
     own = select(JobRow.id).where(JobRow.key == job.key).scalar_subquery()
     mine = select(QueueNodeRow.node).where(QueueNodeRow.job == own)
-    end_ns = _LAST if job.end_ns is None else job.end_ns
-    then = [JobRow.id != own, JobRow.start_ns < end_ns, func.coalesce(JobRow.end_ns, _LAST) > job.start_ns]
-    given = select(QueueNodeRow.node, JobRow.uid, JobRow.job_id).join(JobRow, JobRow.id == QueueNodeRow.job).where(QueueNodeRow.node.in_(mine), *then)
+    end_ns = _LAST if job.end_ns is None else max(job.end_ns, job.start_ns + _GRAIN_NS)
+    other_end_ns = func.coalesce(JobRow.end_ns, _LAST)
+    then = [JobRow.id != own, JobRow.start_ns - SLACK_NS < end_ns, other_end_ns > job.start_ns - SLACK_NS]
+    at_once = (JobRow.start_ns < end_ns) & ((other_end_ns > job.start_ns) | (JobRow.start_ns >= job.start_ns))
+    given = select(QueueNodeRow.node, JobRow.uid, JobRow.job_id, at_once.label("at_once")).join(JobRow, JobRow.id == QueueNodeRow.job).where(QueueNodeRow.node.in_(mine), *then)
     launched = (
         select(JobRow.job_id).join(LaunchRow, LaunchRow.job == JobRow.id).where(JobRow.origin == 0, JobRow.uid == job.uid, LaunchRow.node.in_(mine), *then)
     )
     taken: set[str] = set()
     by_user: set[str] = set()
     others = set(session.scalars(launched.distinct().limit(OTHERS_MAX + 1)))
-    for node, uid, job_id in session.execute(given.distinct()):
-        taken.add(node)
+    for node, uid, job_id, is_at_once in session.execute(given.distinct()):
+        if is_at_once:
+            taken.add(node)
         if uid == job.uid:
-            by_user.add(node)
             others.add(job_id)
+            if is_at_once:
+                by_user.add(node)
     others.discard(job.job_id)
     alone = tuple(node for node in job.queue_nodes if node not in taken)
     if len(others) > OTHERS_MAX:

@@ -183,7 +183,7 @@ def layers() -> dict[str, list[Suite]]:
         ],
         "integration": [pytest_suite("integration")],
         "e2e": [pytest_suite("e2e")],
-        SITE: [pytest_suite("integration", long=True), pytest_suite(SITE)],
+        SITE: [pytest_suite("integration", long=True), pytest_suite(SITE), pytest_suite("field")],
     }
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Looks for what must come from the distribution and installs what is missing, as root with apt-get.
-# `system.sh build [demo] [test] [site]`: `build` cannot be done without; `demo`, `test` and `site` can, with less to see.
+# `system.sh build [demo] [test] [site] [field]`: `build` cannot be done without; the others can, with less to see.
 # Anyone else is told the one line to run. With nothing missing this takes some milliseconds and prints nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -89,12 +89,22 @@ look_for_servers() {
   notes+=('No Java 21 or newer found, and no package of one is known: what needs Elasticsearch will be left out. Debian 12 has none; unpack a JDK and set JAVA_HOME.')
 }
 
+# The miniature machine of tests/field: Slurm with accounting, and clocks that are off.
+look_for_field() {
+  has slurmctld || [[ -x /usr/sbin/slurmctld ]] || optional+=(slurmctld)
+  has slurmd || [[ -x /usr/sbin/slurmd ]] || optional+=(slurmd)
+  has slurmdbd || [[ -x /usr/sbin/slurmdbd ]] || optional+=(slurmdbd slurm-wlm-mysql-plugin)
+  has sbatch || optional+=(slurm-client)
+  has munge || optional+=(munge)
+}
+
 look_for_optional() {
   optional=() notes=()
   local need
   for need in "$@"; do
     case $need in
       site) look_for_servers ;;
+      field) look_for_field ;;
       demo)
         has fio || optional+=(fio)
         { has mpicc && has mpirun; } || optional+=(openmpi-bin libopenmpi-dev)

@@ -7,6 +7,7 @@ import pytest
 
 from jobdb.queue import CANCELLED, COMPLETED, RUNNING, SUSPENDED, UNKNOWN, QueueJob, Step
 from jobdb.repository import JobDB
+from jobdb.sharing import Sharing
 from tests.integration.jobdb.test_repository import S, event
 
 T = 1_763_800_000 * S
@@ -139,12 +140,20 @@ def test_nodes_are_told_that_a_job_had_to_itself(db):
     db.take_queue([
         ended(told(job_id="8", uid=1001, nodes=("cn2",), start_ns=T + 104 * S)),  # another user's, at the same time for a second
         ended(told(job_id="9", nodes=("cn3",), claims=("90",), start_ns=T)),
-        ended(told(job_id="10", nodes=("cn4",), start_ns=T + 105 * S)),  # when the first ended
+        ended(told(job_id="10", claims=("10",), nodes=("cn4",), start_ns=T + 105 * S)),  # when the first ended
     ])  # fmt: skip
-    db.apply_events([launch("start", 10, job="mine", node="cn1"), launch("start", 10, job="his", node="cn1", uid=1001), launch("start", 500, job="later", node="cn1")])
+    db.apply_events([launch("start", 10, job="mine", node="cn1"), launch("start", 10, job="his", node="cn1", uid=1001), launch("start", 1500, job="later", node="cn1")])
     found = db.sharing(db.job("7"))
-    assert found.alone == ("cn1", "cn4") and found.own == ("cn1", "cn2", "cn4") and found.others == ("90", "mine")
+    assert found.alone == ("cn1", "cn4") and found.own == ("cn1", "cn2", "cn4") and found.others == ("10", "90", "mine")
     assert db.sharing(db.job("mine")).own == ()
+
+
+def test_jobs_of_one_second_share_their_node(db):
+    """As tasks of an array may, of which accounting tells the same start and end."""
+    db.take_queue([ended(told(job_id=f"7_{task}", claims=(str(task),), nodes=("cn1",)), after_s=0) for task in (1, 2)])
+    assert [db.sharing(db.job(f"7_{task}")) for task in (1, 2)] == [Sharing((), (), ("2",)), Sharing((), (), ("1",))]
+    db.take_queue([ended(told(job_id="8", nodes=("cn1",), start_ns=T + 6 * S))])
+    assert db.sharing(db.job("8")).own == ("cn1",)
 
 
 def test_a_job_settles_once_its_nodes_were_heard(db):
