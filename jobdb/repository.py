@@ -22,6 +22,7 @@ from .queue import Problem, QueueJob, QueueKey
 from .queued import forget, take
 from .recent import Recent
 from .sharing import ALONE, Sharing, sharing
+from .topology.repository import Topology
 
 __all__ = ["Access", "JobDB", "JobDBAway", "JobDBError"]
 
@@ -61,6 +62,7 @@ class JobDB:
         self._engine, self.where = make_engine(self._access)
         self._transactions = Transactions(self._engine, self.where)
         self.accounts = Accounts(self._transactions)
+        self.topology = Topology(self._transactions)
         self._recent = Recent()  # by (one of _KEPT, key)
         try:
             self.migrate()

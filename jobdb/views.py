@@ -10,6 +10,7 @@ from sqlalchemy import BigInteger, Connection, Double, Select, case, cast, delet
 from .job_rows import has_profile
 from .models import JobRow, LaunchRow, PlaceRow, ProfileRow, ProfileTextRow, QueueNodeRow, QueueRow, QueueStepRow
 from .queue import FAILED, NODE_FAIL, OUT_OF_MEMORY, TIMEOUT
+from .topology import selects
 
 # The row of `places` that knows which views were made.
 _MADE = "views"
@@ -101,6 +102,7 @@ COLUMNS = {
         ("restarts", "", "how often it began again under the same submission"),
         ("users", "", "distinct users"),
         ("programs", "", "distinct programs"),
+        *selects.COLUMNS,
     )
 }
 
@@ -183,9 +185,17 @@ VIEWS = (
         _usage(_DAY.label("day"), more=(func.count(distinct(JobRow.user)).label("users"), func.count(distinct(JobRow.program)).label("programs"))),
     ),
     View("usage_by_io_mode_month", "Sums over the jobs of a month whose writes have a mode in common.", _usage(_MONTH.label("month"), ProfileRow.io_mode_write)),
+    View("job_forwarding", "One row a job, file system and forwarding node that served any of its nodes while it ran.", selects.job_forwarding()),
+    View("node_forwarding", "Through which forwarding node a node reaches a file system, one row for each time.", selects.node_forwarding()),
+    View("targets", "What file systems lie on, one row for each time.", selects.targets()),
+    View("target_servers", "Which server really served a target, one row for each time.", selects.target_servers()),
+    View("node_members", "In which cabinet, group, class and enclosure a node is, one row for each time.", selects.node_members()),
+    View("switch_ports", "What the ports of switches lead to, one row for each time.", selects.switch_ports()),
+    View("file_targets", "On which targets files lie, as far as told, one row for each target, part of the file and time.", selects.file_targets()),
+    View("topology_log", "Who changed the topology, one row a change: it holds until the next one's time.", selects.topology_log()),
 )  # fmt: skip
 # Nothing of accounts or tokens: what is not named here is refused.
-READABLE = tuple(model.__tablename__ for model in (JobRow, LaunchRow, ProfileRow, ProfileTextRow, QueueRow, QueueNodeRow, QueueStepRow)) + tuple(view.name for view in VIEWS)
+READABLE = tuple(model.__tablename__ for model in (JobRow, LaunchRow, ProfileRow, ProfileTextRow, QueueRow, QueueNodeRow, QueueStepRow, *selects.TABLES)) + tuple(view.name for view in VIEWS)
 
 
 def refresh(connection: Connection) -> None:

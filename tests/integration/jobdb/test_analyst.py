@@ -13,6 +13,9 @@ from pyarrow import parquet
 from jobdb.address import Access
 from jobdb.queue import QueueJob, Step
 from jobdb.repository import JobDB
+from jobdb.topology import FOREVER_NS
+from jobdb.topology.facts import Failover, FileSystem, Forwarder, Forwarding, Member, Port, Server, Site, Target
+from jobdb.topology.layouts import Layout, Part
 from jobdb.views import READABLE, VIEWS
 from tests.integration.jobdb.test_repository import S, event
 from tests.servers import ACCOUNT
@@ -66,7 +69,21 @@ def fill(access, users=("u0", "u1", "u2"), programs=("p0", "p1")):
                 db.put_profile("j10", 1, {"job_id": "j10", "granularity": "process", "nodes": 1})
             elif number != 9:
                 db.put_profile(f"j{number}", 1, profile(number))
+    fill_topology(db)
     db.close()
+
+
+def fill_topology(db):
+    """One node through a forwarding node to a file system of two targets, of which one is at its other server for a day; and one file."""
+    facts = {
+        FileSystem: [FileSystem("work", "lustre", "/work")], Forwarder: [Forwarder("f1", "work")], Forwarding: [Forwarding("n1", "work", "f1")],
+        Target: [Target("work", f"OST000{n}", "ost", n, "ost", f"work-OST000{n}") for n in (0, 1)],
+        Server: [Server("work", f"OST000{n}", place, f"o{(n + place) % 2}") for n in (0, 1) for place in (0, 1)],
+        Port: [Port("n1", "s1", "7", False)], Member: [Member("n1", "class", "compute")],
+    }  # fmt: skip
+    failovers = [Failover("work", "OST0001", T0 + 12 * DAY, T0 + 13 * DAY, "o0")]
+    db.topology.apply(Site({kind: frozenset(found) for kind, found in facts.items()}, frozenset(failovers), digest="d" * 64), T0 - DAY, "ada@centre", "/etc/site", "first")
+    db.topology.layouts.put([Layout("/work/out", (Part(0, FOREVER_NS, 1 << 20, (1, 0)),))], T0)
 
 
 @pytest.fixture
@@ -141,6 +158,25 @@ def test_views_have_the_same_numbers_on_all(state):
     ]  # fmt: skip
     assert rows(state, "SELECT project, jobs, read_bytes FROM usage_by_project_month") == [{"project": "climate", "jobs": 1, "read_bytes": 2000}]
     assert rows(state, "SELECT job, node FROM queue_job_nodes") == [{"job": "j2", "node": "n1"}]
+    lasts = {"from_utc": "2023-11-13 22:13:20", "to_utc": None, "from_ns": T0 - DAY, "to_ns": None}
+    assert rows(state, "SELECT * FROM node_forwarding") == [{"node": "n1", "file_system": "work", "forwarding_node": "f1", **lasts}]
+    assert rows(state, "SELECT * FROM targets WHERE number = 1") == [
+        {"file_system": "work", "target": "OST0001", "kind": "ost", "number": 1, "component": "ost", "instance": "work-OST0001", **lasts}
+    ]
+    assert rows(state, "SELECT * FROM node_members") == [{"node": "n1", "kind": "class", "name": "compute", **lasts}]
+    assert rows(state, "SELECT * FROM switch_ports") == [{"switch": "s1", "port": "7", "peer": "n1", "peer_kind": "node", **lasts}]
+    servers = rows(state, "SELECT server, served_as, from_utc, to_utc, to_ns FROM target_servers WHERE target = 'OST0001' ORDER BY from_ns")
+    assert [tuple(row.values()) for row in servers] == [
+        ("o1", "rule", "2023-11-13 22:13:20", "2023-11-26 22:13:20", T0 + 12 * DAY), ("o0", "failover", "2023-11-26 22:13:20", "2023-11-27 22:13:20", T0 + 13 * DAY),
+        ("o1", "rule", "2023-11-27 22:13:20", None, None),
+    ]  # fmt: skip
+    files = rows(state, "SELECT path, file_system, place, target, first_byte, end_byte, stripe_bytes, from_ns FROM file_targets ORDER BY place")
+    assert [tuple(row.values()) for row in files] == [("/work/out", "work", n, f"OST000{1 - n}", 0, None, 1 << 20, T0) for n in (0, 1)]
+    log = rows(state, "SELECT from_utc, from_ns, applied_by, source, note, digest, added, removed FROM topology_log")
+    assert [tuple(row.values()) for row in log] == [("2023-11-13 22:13:20", T0 - DAY, "ada@centre", "/etc/site", "first", "d" * 64, 12, 0)]
+    assert rows(state, "SELECT * FROM job_forwarding WHERE job = 'j3'") == [
+        {"job": "j3", "user": "u0", "program": "p1", "start_utc": "2023-11-26 22:13:20", "end_utc": "2023-11-26 22:13:26", "file_system": "work", "forwarding_node": "f1", "nodes_served": 1}
+    ]
     for view in VIEWS:
         found = rows(state, f"SELECT * FROM {view.name} LIMIT 1")
         assert list(found[0]) == [column.name for column in view.columns]

@@ -112,7 +112,7 @@ def killed_after(url, statements):
 @pytest.mark.parametrize("begin", ["empty", "old"])
 def test_a_migration_that_is_killed_goes_on(new_url, begin):
     """At every third change, of both ways; each time the next run makes it whole."""
-    for statements in range(1, 60, 3):
+    for statements in range(1, 120, 3):
         url = new_url()
         if begin == "old":
             old_tables(url)
