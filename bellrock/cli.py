@@ -20,6 +20,7 @@ from bellrock.commands.simulate import simulate
 from bellrock.commands.sql import jobdb, sql
 from bellrock.commands.stack import stack
 from bellrock.commands.tokens import token
+from bellrock.commands.topology import topology
 from bellrock.errors import EXIT_CODES, EXIT_FAILED, BellrockError
 
 # Verbs that can ask a server elsewhere.
@@ -42,6 +43,7 @@ Examples:
   bellrock retention                         what is older than it is to be kept
   bellrock sql "SELECT * FROM job_summary"   ask the job database
   bellrock queue slurm                       what the batch system tells of its jobs
+  bellrock topology show NODE                which servers serve a node
   bellrock account add NAME --admin          who may sign in
   bellrock --server URL login NAME           sign in to a server elsewhere
   bellrock --server URL jobs                 the jobs that it shows you
@@ -63,7 +65,7 @@ def cli(context: click.Context, server_url: str | None) -> None:
         raise click.UsageError(f"--server is for {', '.join(REMOTE)}; {context.invoked_subcommand} works on this machine")
 
 
-for verb in (account, audit, demo, ingest, jobdb, jobs, login, logout, queue, retention, run, server, show, simulate, sql, stack, token):
+for verb in (account, audit, demo, ingest, jobdb, jobs, login, logout, queue, retention, run, server, show, simulate, sql, stack, token, topology):
     cli.add_command(verb)
 
 
