@@ -12,8 +12,16 @@ from typing import Any
 
 from . import BYTES_MAX, FILES_MAX, MISTAKES_MAX, BadTopology, Mistake
 
-# The reader of TOML takes the square of the time for names joined by dots.
-_TOO_DEEP = re.compile(r"(?<![\w\"'.-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){16}")
+# The reader of TOML takes the square of the time for names joined by dots. They are counted where texts and comments are taken out.
+_TEXT = re.compile(
+    r'"""(?:[^"\\]++|\\.|"(?!""))*+"{3,5}'
+    r"|'''(?:[^']++|'(?!''))*+'{3,5}"
+    r'|"(?:[^"\\\n]++|\\.)*+"'
+    r"|'[^'\n]*+'|#[^\n]*+",
+    re.DOTALL,
+)
+NAME_PARTS_MAX = 16
+_TOO_DEEP = re.compile(rf"(?<![\w\".-])(?:[\w\"-]++[ \t]*+\.[ \t]*+){{{NAME_PARTS_MAX}}}")
 
 
 @dataclass
@@ -62,8 +70,7 @@ def read_folder(folder: Path, kinds: Iterable[str], mistakes: Mistakes) -> tuple
             data = _read(path, left)
             left -= len(data)
             text = data.decode()
-            if deep := _TOO_DEEP.search(text):
-                raise ValueError(f"line {text.count(chr(10), 0, deep.start()) + 1}: a name of more than 16 parts with dots between them")
+            _check_names(text)
             blocks += _blocks(name, text, tomllib.loads(text), tuple(kinds), mistakes)
             digest.update(b"%d %b %d " % (len(path.name), os.fsencode(path.name), len(data)) + data)
         except UnicodeDecodeError as error:
@@ -90,6 +97,14 @@ def _read(path: Path, most: int) -> bytes:
     if len(data) > most:
         raise ValueError(f"all files have more than {BYTES_MAX >> 20} MiB; ranges such as cn[0-511] are shorter")
     return data
+
+
+def _check_names(text: str) -> None:
+    """Raises ValueError for names that are too deep."""
+    bare = _TEXT.sub(lambda found: '""' + "\n" * found[0].count("\n"), text)
+    if deep := _TOO_DEEP.search(bare):
+        line = bare.count("\n", 0, deep.start()) + 1
+        raise ValueError(f"line {line}: a name of more than {NAME_PARTS_MAX} parts with dots between them")
 
 
 def _blocks(name: str, text: str, table: dict[str, Any], kinds: tuple[str, ...], mistakes: Mistakes) -> list[Block]:

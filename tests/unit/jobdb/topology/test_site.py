@@ -175,6 +175,8 @@ def test_all_mistakes_of_all_files_at_once(mistakes):
         "".join(f'[[class]]\nname = "x{n}"\nnodes = "a{n}x[0-199999]"\n' for n in range(20)),
         '[[switch]]\nname = "s[0-199999]"\nswitches = "u[0-199999]"\n',
         "a" + ".a" * 200_000 + " = 1\n",
+        '"a b"' + ' . "a b"' * 200_000 + " = 1\n",
+        'x = {y = """a""""", z = \'\'\'\n\'\'\', ' + "' '" + ".' '" * 200_000 + " = 1}\n",
         "x = " + "[" * 100_000 + "]" * 100_000 + "\n",
         "x = " + "{a=" * 50_000 + "1" + "}" * 50_000 + "\n",
         "x = " + "9" * 100_000 + "\n",
@@ -182,7 +184,7 @@ def test_all_mistakes_of_all_files_at_once(mistakes):
         "#" * (BYTES_MAX + 1),
         "[[class]]\n" * 100_000,
     ],
-    ids=range(10),
+    ids=range(12),
 )  # fmt: skip
 def test_what_makes_too_much_work_is_refused_soon(site, text):
     began = time.process_time()
@@ -206,6 +208,13 @@ def test_a_folder_that_holds_nothing_to_read(tmp_path, mistakes):
     for number in range(300):
         (tmp_path / f"{number}.toml").touch()
     assert "200 at most" in mistakes()[0]
+
+
+def test_texts_and_comments_with_many_dots_are_no_names(site):
+    dots = "a." * 100
+    assert site(CLIENTS + f'# {dots}\n[[group]]\nname = "g" # \'{dots}\nnodes = ["cn1"] # "\n')
+    host = ".".join("abcdefghijklmnopqrst")
+    assert site(SYSTEM, site0="", other=f'[[class]]\nname = "c"\nnodes = ["{host}", \'{host}x\']\n').facts[Member] == {Member(host, "class", "c"), Member(host + "x", "class", "c")}
 
 
 def test_lines_are_right_where_a_text_holds_headers(mistakes):
