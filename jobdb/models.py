@@ -117,6 +117,16 @@ class QueueStepRow(Base):
     tasks: Mapped[int | None] = mapped_column(BigInteger)
 
 
+class ClockRow(Base):
+    """By how much a node's clock was ahead, since when: a row only where that was a second or more, or is no longer."""
+
+    __tablename__ = "clocks"
+
+    node: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX), primary_key=True)
+    from_ns: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    offset_ns: Mapped[int] = mapped_column(BigInteger)
+
+
 class ProfileRow(Base):
     """The single figures of a settled job's profile, to sort and to add up by: narrow rows, since a sorted list reads all of them.
 

@@ -12,16 +12,19 @@ from sqlalchemy.orm import Session
 from . import listing, migrate
 from .accounts import Accounts
 from .address import Access
+from .clocks import last_known, offsets_at
 from .engine import JobDBAway, JobDBError, Transactions, make_engine, message
 from .job import Job, Owner
 from .job_rows import has_profile, read_jobs, select_jobs
 from .launches import apply
-from .models import FIGURES, JobRow, PlaceRow, ProfileRow, ProfileTextRow, QueueRow
+from .models import FIGURES, ClockRow, JobRow, PlaceRow, ProfileRow, ProfileTextRow, QueueNodeRow, QueueRow
 from .profile import FORMAT
 from .queue import Problem, QueueJob, QueueKey
 from .queued import forget, take
 from .recent import Recent
+from .runs import LATEST_NS
 from .sharing import ALONE, Sharing, sharing
+from .summing import drop_profile
 from .topology.repository import Topology
 
 __all__ = ["Access", "JobDB", "JobDBAway", "JobDBError"]
@@ -184,6 +187,31 @@ class JobDB:
     def sharing(self, job: Job) -> Sharing:
         """Which of a job's nodes it had to itself, as the batch system told."""
         return self._recent.get(("sharing", job.key), lambda: self._transactions.read(lambda session: sharing(session, job))) if job.queue_nodes else ALONE
+
+    # -- clocks
+
+    def clocks(self) -> dict[str, int]:
+        """By how much nodes' clocks are ahead, ns, as it was kept last."""
+        return self._transactions.read(last_known)
+
+    def put_clocks(self, rows: Iterable[ClockRow]) -> None:
+        """Keep what `jobdb.clocks.Clocks` measured. Profiles that were worked out without it are removed."""
+        told = [(row.node, row.from_ns, row.offset_ns) for row in rows]
+
+        def work(session: Session) -> None:
+            for node, from_ns, offset_ns in told:
+                session.merge(ClockRow(node=node, from_ns=from_ns, offset_ns=offset_ns))
+                since = select(JobRow.id).join(QueueNodeRow, QueueNodeRow.job == JobRow.id).where(QueueNodeRow.node == node, JobRow.end_ns >= from_ns)
+                for job in session.scalars(since).all():
+                    drop_profile(session, job)
+
+        self._transactions.write(work)
+        self._recent.changed(None)
+
+    def clock_offsets(self, job: Job) -> dict[str, int]:
+        """By how much the clocks of a job's nodes were ahead at its end, ns, or are while it runs; those that were right are left out."""
+        at_ns = LATEST_NS if job.end_ns is None else job.end_ns
+        return self._recent.get(("clocks", job.key), lambda: self._transactions.read(lambda session: offsets_at(session, job.node_names, at_ns)))
 
     # -- settling
 

@@ -115,6 +115,12 @@ def table(second: np.ndarray, seconds: np.ndarray, sums: np.ndarray, step_s: int
     return pa.table([second[first], seconds[first], *added.T], schema=SCHEMA)
 
 
+def added(found: pa.Table) -> pa.Table:
+    """Rows of `SCHEMA`, in any order and of several answers, as `table` has them: each second and length once."""
+    columns = [found[name].to_numpy() for name in SCHEMA.names]
+    return table(columns[0], columns[1], np.stack(columns[2:], axis=1) if found.num_rows else np.zeros((0, len(columns) - 2), dtype=np.int64))
+
+
 @dataclass(frozen=True)
 class Coded:
     """A column of texts: of each row the number of its text, -1 for none, and the texts."""

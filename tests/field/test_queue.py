@@ -6,9 +6,12 @@ import json
 import os
 import subprocess
 
+import pytest
+
 from tests.field.machine import ADA, BOB, Machine, until
 
 MIB = 1 << 20
+S = 10**9
 
 
 def wrote(name: str, mib: int) -> str:
@@ -88,6 +91,27 @@ def test_a_node_whose_agent_comes_late_is_waited_for(machine: Machine) -> None:
     machine.agents["cn3"].start()
     found = machine.settled(job, 120)
     assert figures(found) == (8 * MIB, 8, 2) and found["job"]["unheard_nodes"] == 0
+
+
+def test_a_node_whose_clock_is_90_s_ahead_is_corrected(machine: Machine) -> None:
+    until(lambda: any(agent["node"] == "cn4" and (agent["clock_offset_s"] or 0) > 80 for agent in agents(machine)), "its agent was heard")
+    job = machine.submit(f"srun -n 2 -N 2 sh -c '{wrote('h.$SLURM_PROCID', 4)}; sleep 2; {wrote('h2.$SLURM_PROCID', 4)}'", "-N", "2", "-w", "cn1,cn4")
+    found = machine.settled(job)["job"]
+
+    def corrected() -> bool:
+        rows = machine.client.get(f"/api/v1/jobs/{job}/nodes")["nodes"]
+        return len(rows) == 2 and all(found["start_ns"] - S <= row["first_ns"] and row["last_ns"] <= found["end_ns"] + 2 * S for row in rows)
+
+    until(corrected, f"its records lie in the job's time: {machine.client.get(f'/api/v1/jobs/{job}/nodes')['nodes']}")
+    assert figures(machine.settled(job)) == (16 * MIB, 16, 2)
+    # One phase after the other on both nodes: not apart by a minute and a half.
+    assert machine.settled(job)["profile"]["phases"] == 1
+    series = machine.client.get(f"/api/v1/jobs/{job}/series", points=1000, node="cn4")
+    assert sum(rate * series["step_s"] for rate in series["write_bytes_per_s"] if rate) == pytest.approx(8 * MIB)
+
+
+def agents(machine: Machine) -> list[dict]:
+    return machine.client.get("/api/v1/audit")["boots"]
 
 
 def test_the_status_page_says_that_slurm_answers(machine: Machine) -> None:

@@ -6,9 +6,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from anomaly.phases import find_phases
 from jobdb.job import Job
@@ -16,7 +18,7 @@ from jobdb.profile import LISTED, profile
 from jobdb.repository import JobDB
 from jobdb.runs import COLUMNS, LATEST_NS, Runs, read_runs
 from jobdb.tables import Table, file_table, node_table, process_table
-from pipeline.rollup import SECOND_NS
+from pipeline.rollup import SECOND_NS, added
 from pipeline.store import Given, Store, TooManyRuns, Window
 
 from .errors import Busy
@@ -49,9 +51,11 @@ _TABLES = {"files": file_table, "unnamed_files": _unnamed_files, "processes": pr
 
 @dataclass
 class Analysis:
-    """What is known of one job at one version of its records. `lock` guards the tables, which are made when first asked for."""
+    """What is known of one job at one version of its records. basis: what else it rests on, see `Analyses._basis`. `lock` guards the tables, which are made when
+    first asked for."""
 
     job: Job
+    basis: Any
     version: int
     runs: Runs
     profile: dict
@@ -116,7 +120,7 @@ class Analyses:
         """The analysis that is good enough, if any, and the version of the job's records."""
         kept = self._find(job.key)
         version = self._version(job) if version is None else version
-        if kept is not None and kept.job == job:
+        if kept is not None and kept.job == job and kept.basis == self._basis(job):
             if kept.version == version or (not job.settled and self._clock() < kept.again_at_s):
                 return kept, version
         return None, version
@@ -163,13 +167,24 @@ class Analyses:
         if self._store.away():
             self._store.version(job.job_id, window)
         if window.given is not None:
-            from_ns, to_ns = max(from_ns, window.from_ns), max(min(to_ns, window.to_ns), from_ns)
-        to_s = -(-to_ns // SECOND_NS)
-        since_s = max(job.start_ns, 0) // SECOND_NS
+            from_ns = max(from_ns, job.start_ns)
+            to_ns = max(min(to_ns, _until_ns(job)), from_ns)
+        from_s, to_s, since_s = from_ns // SECOND_NS, -(-to_ns // SECOND_NS), max(job.start_ns, 0) // SECOND_NS
         nodes = [node] if node else None
-        return self._store.seconds(
-            job.job_id, job.uid, nodes, from_ns // SECOND_NS, to_s, step_s, since_s=since_s, known=self._known(job), given=window.given
-        )
+        offsets = self._offsets(job)
+        if not offsets:
+            return self._store.seconds(job.job_id, job.uid, nodes, from_s, to_s, step_s, since_s=since_s, known=self._known(job), given=window.given)
+        groups: dict[int, list[str]] = {}
+        for name in nodes or job.node_names:
+            # In whole steps, so that they fall together.
+            groups.setdefault(round(offsets.get(name, 0) / SECOND_NS / step_s) * step_s, []).append(name)
+        parts = []
+        for ahead_s, names in groups.items():
+            found = self._store.seconds(
+                job.job_id, job.uid, names, from_s + ahead_s, to_s + ahead_s, step_s, since_s=since_s + ahead_s, known=names, given=window.given
+            )
+            parts.append(found.set_column(0, "second", pc.subtract(found["second"], ahead_s)))
+        return added(pa.concat_tables(parts))
 
     def partial(self) -> int:
         """See `Store.partial`."""
@@ -193,9 +208,10 @@ class Analyses:
 
     def runs_of_span(self, job: Job, from_ns: int, to_ns: int) -> Runs:
         """Runs of the job's processes that touch a span."""
-        window = self._window(job)
-        table = self._store.runs(job.job_id, COLUMNS, None if window.given is None else window, (from_ns, to_ns), known=self._known(job))
-        return read_runs(table, uid=job.uid)
+        window, (behind_ns, ahead_ns) = self._window(job), self._slack(job)
+        span = (max(from_ns - behind_ns, 0), min(to_ns + ahead_ns, LATEST_NS))
+        table = self._store.runs(job.job_id, COLUMNS, None if window.given is None else window, span, known=self._known(job))
+        return read_runs(self._corrected(table, job), uid=job.uid)
 
     def _put(self, job: Job, version: int, runs: Runs, figures: dict) -> None:
         # What was worked out before retention dropped records stays.
@@ -238,7 +254,32 @@ class Analyses:
 
     def _read(self, job: Job, most: int | None = None) -> Runs:
         known = None if most is None else self._known(job)
-        return read_runs(self._store.runs(job.job_id, COLUMNS, self._window(job), known=known, most=most), uid=job.uid)
+        return read_runs(self._corrected(self._store.runs(job.job_id, COLUMNS, self._window(job), known=known, most=most), job), uid=job.uid)
+
+    def _basis(self, job: Job) -> tuple[Window, dict[str, int]]:
+        """What the batch system and the clocks say of which records are the job's, and when they were."""
+        return self._window(job), self._offsets(job)
+
+    def _offsets(self, job: Job) -> dict[str, int]:
+        """By how much clocks of the job's nodes were ahead, ns. Where launches alone tell of it, its times are by the nodes' clocks, too."""
+        return self._jobdb.clock_offsets(job) if job.queue_nodes else {}
+
+    def _slack(self, job: Job) -> tuple[int, int]:
+        """By how much times of the job's records lie before and after what they would be by the server's clock, ns."""
+        offsets = self._offsets(job).values()
+        return max([0, *(-offset for offset in offsets)]), max([0, *offsets])
+
+    def _corrected(self, runs: pa.Table, job: Job) -> pa.Table:
+        """Runs with the times that they would have by the server's clock: those in the job's time."""
+        offsets = self._offsets(job)
+        if not offsets:
+            return runs
+        names = pa.array(list(offsets), pa.string())
+        ahead = pc.fill_null(pc.take(pa.array(list(offsets.values()), pa.int64()), pc.index_in(runs["node"].cast(pa.string()), names)), 0)
+        start, end = pc.subtract(runs["start"], ahead), pc.subtract(runs["end"], ahead)
+        places = runs.column_names
+        runs = runs.set_column(places.index("start"), "start", start).set_column(places.index("end"), "end", end)
+        return runs.filter(pc.and_(pc.less_equal(start, _until_ns(job)), pc.greater_equal(end, job.start_ns)))
 
     def _known(self, job: Job) -> list[str] | None:
         """The nodes that the job's records come from, once that is known for good: its stored profile tells."""
@@ -248,19 +289,18 @@ class Analyses:
 
     def _window(self, job: Job) -> Window:
         """Where and when the job's records are: where the batch system tells of it, on the nodes that it gave it, and by no claim alone."""
-        end_ns = LATEST_NS if job.end_ns is None else job.end_ns
         if not job.queue_nodes:
-            return Window(tuple(job.node_names), job.uid, job.start_ns, end_ns)
-        shared = self._jobdb.sharing(job)
+            return Window(tuple(job.node_names), job.uid, job.start_ns, LATEST_NS if job.end_ns is None else job.end_ns)
+        shared, (behind_ns, ahead_ns) = self._jobdb.sharing(job), self._slack(job)
         given = Given(tuple(job.node_names), shared.own, shared.others)
-        return Window(shared.alone, job.uid, job.start_ns, min(end_ns + QUEUE_GRAIN_NS, LATEST_NS), given)
+        return Window(shared.alone, job.uid, max(job.start_ns - behind_ns, 0), min(_until_ns(job) + ahead_ns, LATEST_NS), given)
 
     def _compute(self, job: Job, version: int) -> Analysis:
-        began_s, before = self._clock(), self._store.partial()
+        began_s, before, basis = self._clock(), self._store.partial(), self._basis(job)
         runs = self._read(job)
         figures = _figures(runs, job)
         ended_s = self._clock()
-        analysis = Analysis(job, version, runs, figures, again_at_s=ended_s + PAUSE_FACTOR * (ended_s - began_s))
+        analysis = Analysis(job, basis, version, runs, figures, again_at_s=ended_s + PAUSE_FACTOR * (ended_s - began_s))
         if self._store.partial() != before:
             return analysis  # another time there may be more
         if job.settled:
@@ -276,6 +316,11 @@ class Analyses:
 def is_final(job: Job) -> bool:
     """Whether a settled job's stored profile is shown without a look at its records."""
     return job.settled and job.end_ns is not None and time.time_ns() - job.end_ns > FINAL_AFTER_NS
+
+
+def _until_ns(job: Job) -> int:
+    """Until when records may be of a job that the batch system tells of."""
+    return LATEST_NS if job.end_ns is None else min(job.end_ns + QUEUE_GRAIN_NS, LATEST_NS)
 
 
 def _figures(runs: Runs, job: Job) -> dict:

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from jobdb.clocks import Clocks
 from jobdb.job import Job
 from jobdb.repository import JobDB, JobDBError
 from pipeline.store import Store, StoreError, TooManyRuns
 
 from .analysis import Analyses
-from .heard import settle_ended
+from .heard import measure_clocks, settle_ended
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class Settler:
 
     def __init__(self, jobdb: JobDB, store: Store, analyses: Analyses, clock: Callable[[], float] = time.monotonic, warm: Callable[[Job], None] = lambda job: None) -> None:
         self._jobdb, self._store, self._analyses, self._clock, self._warm = jobdb, store, analyses, clock, warm
+        self._clocks: Clocks | None = None
         self._stop = threading.Event()
         self._done = self._backlog = 0
         self._failed: dict[str, float] = {}
@@ -81,6 +83,9 @@ class Settler:
 
     def look(self) -> None:
         """Work out all that there is to do now, or until `stop`."""
+        if self._clocks is None:
+            self._clocks = Clocks(self._jobdb.clocks())
+        measure_clocks(self._jobdb, self._store, self._clocks, time.time_ns())
         settle_ended(self._jobdb, self._store)
         after, self._backlog = 0, self._jobdb.settled_count()
         while not self._stop.is_set():

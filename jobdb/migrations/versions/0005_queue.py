@@ -1,4 +1,4 @@
-"""What batch systems tell of jobs, of which several may have one id, and when a job has settled."""
+"""What batch systems tell of jobs, of which several may have one id, when a job has settled, and by how much nodes' clocks are off."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,7 +11,7 @@ down_revision = "0004"
 
 NAME = 255
 ONE, SEVERAL = ("uq_jobs_job_id_uid", ["job_id", "uid"]), ("uq_jobs_job_id_uid_origin", ["job_id", "uid", "origin"])
-TABLES = ("queue_steps", "queue_nodes", "queue_jobs")
+TABLES = ("clocks", "queue_steps", "queue_nodes", "queue_jobs")
 
 
 def upgrade() -> None:
@@ -56,6 +56,13 @@ def upgrade() -> None:
         sa.Column("tasks", sa.BigInteger()),
         sa.PrimaryKeyConstraint("job", "step", name="pk_queue_steps"),
         sa.ForeignKeyConstraint(["job"], ["jobs.id"], name="fk_queue_steps_job_jobs", ondelete="CASCADE"),
+    )
+    steps.create_table(
+        "clocks",
+        sa.Column("node", Exact(NAME), nullable=False),
+        sa.Column("from_ns", sa.BigInteger(), nullable=False, autoincrement=False),
+        sa.Column("offset_ns", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("node", "from_ns", name="pk_clocks"),
     )
 
 
