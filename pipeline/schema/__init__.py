@@ -1,6 +1,7 @@
 """The kinds of record, each defined once in a TOML file beside this one, and what is made of them where they are stored (`ROLLUP`).
 
 `KINDS` maps a kind's name to its `Kind`. From the same fields come the Arrow schema, the DuckDB table, the check and docs/records.md.
+What the values of samples are, by component, is in components.toml (`pipeline.schema.components`).
 A nullable field may be absent. Keys that the schema does not know are ignored, so that a newer agent can talk to an older server.
 """
 
@@ -12,6 +13,7 @@ from importlib import resources
 
 import pyarrow as pa
 
+from pipeline.schema import components
 from pipeline.schema.checker import HISTOGRAM_BINS, RecordError, describe, make_row
 from pipeline.schema.times import DAY_SQL, day_of, implausible
 
@@ -204,4 +206,4 @@ def markdown() -> str:
             longest = f" At most {f.max_length} characters." if f.max_length is not None else ""
             null = "yes" if f.nullable else ""
             lines.append(f"| `{f.name}` | {f.type} | {f.unit or ''} | {null} | {f.elastic} | {f.doc}{values}{least}{longest} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + components.markdown()) + "\n"

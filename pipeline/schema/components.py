@@ -1,0 +1,153 @@
+"""The kinds of component, and what values their samples bear: defined once, in components.toml beside this file.
+
+A sample may bear values that the file does not know, or be of a component that it does not know (other versions of agents): they are kept and shown
+as they came, as gauges are.
+"""
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+VALUE_KINDS = ("counter", "gauge", "histogram")
+# Of a value that is not in the file.
+UNKNOWN = "unknown"
+# Keys of the file's tables: those that must be there, and that may be.
+_COMPONENT_KEYS, _VALUE_KEYS, _VALUE_MAY = ("name", "instance", "value"), ("name", "kind", "what"), ("unit",)
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,99}")
+_BUCKET = re.compile(r"(.+)_to_([0-9]+(?:\.[0-9]+)?|inf)")
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value of a component. kind: one of VALUE_KINDS, or UNKNOWN; unit: of a histogram that of its bounds, None where there is none."""
+
+    name: str
+    kind: str
+    what: str
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Component:
+    """One kind of component. instance: what names one of its kind on a node."""
+
+    name: str
+    instance: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A value, and by which names samples bear it: one name, or of a histogram one for each bucket, with the buckets' upper bounds, which rise."""
+
+    value: Value
+    names: tuple[str, ...]
+    bounds: tuple[float, ...] = ()
+
+
+def read(text: str) -> dict[str, Component]:
+    """The components of a file by name. Raises ValueError, which says what is wrong with which of them."""
+    tables = tomllib.loads(text)
+    found: dict[str, Component] = {}
+    for table in _tables(tables, "component", "components.toml", ("component",), ()):
+        component = _component(table)
+        if component.name in found:
+            raise ValueError(f"component {component.name}: it is there twice")
+        found[component.name] = component
+    return found
+
+
+def _component(table: dict[str, Any]) -> Component:
+    where = f"component {table.get('name')!r}"
+    values = [_value(one, where) for one in _tables(table, "value", where, _COMPONENT_KEYS, ())]
+    name = _name(table["name"], where)
+    histograms = {value.name for value in values if value.kind == "histogram"}
+    for place, value in enumerate(values):
+        bucket = _BUCKET.fullmatch(value.name)
+        if bucket is not None and bucket[1] in histograms:
+            raise ValueError(f"component {name}: value {value.name} is called like a bucket of histogram {bucket[1]}")
+        if any(other.name == value.name for other in values[:place]):
+            raise ValueError(f"component {name}: value {value.name} is there twice")
+    return Component(name, _text(table["instance"], f"component {name}: instance"), tuple(values))
+
+
+def _value(table: dict[str, Any], component: str) -> Value:
+    where = f"{component}, value {table.get('name')!r}"
+    _check_keys(table, where, _VALUE_KEYS, _VALUE_MAY)
+    if table["kind"] not in VALUE_KINDS:
+        raise ValueError(f"{where}: kind is {table['kind']!r}; known: {', '.join(VALUE_KINDS)}")
+    unit = _text(table["unit"], f"{where}: unit") if "unit" in table else None
+    return Value(_name(table["name"], where), table["kind"], _text(table["what"], f"{where}: what"), unit)
+
+
+def _tables(table: dict[str, Any], name: str, where: str, needed: tuple[str, ...], may: tuple[str, ...]) -> list[dict[str, Any]]:
+    _check_keys(table, where, needed, may)
+    if type(table[name]) is not list or not all(type(one) is dict for one in table[name]):
+        raise ValueError(f"{where}: {name} must be tables: write [[{'component.' * (name == 'value')}{name}]]")
+    return table[name]
+
+
+def _check_keys(table: dict[str, Any], where: str, needed: tuple[str, ...], may: tuple[str, ...]) -> None:
+    for key in needed:
+        if key not in table:
+            raise ValueError(f"{where}: {key} is missing")
+    for key in table:
+        if key not in (*needed, *may):
+            raise ValueError(f"{where}: unknown key {key!r}; known: {', '.join((*needed, *may))}")
+
+
+def _name(given: object, where: str) -> str:
+    if type(given) is not str or _NAME.fullmatch(given) is None:
+        raise ValueError(f"{where}: a name is 1 to 100 of a to z, 0 to 9 and _, the first a letter")
+    return given
+
+
+def _text(given: object, where: str) -> str:
+    if type(given) is not str or not given.strip():
+        raise ValueError(f"{where} must be a text that is not empty")
+    return given
+
+
+COMPONENTS = read(resources.files(__package__).joinpath("components.toml").read_text("utf-8"))
+
+
+def told(component: str, names: Iterable[str]) -> list[Told]:
+    """What the values called `names` of samples of a component are: those that the file knows in its order, then the others by name."""
+    known = COMPONENTS[component].values if component in COMPONENTS else ()
+    histograms = {value.name for value in known if value.kind == "histogram"}
+    buckets: dict[str, list[tuple[float, str]]] = {}
+    single = set()
+    for name in names:
+        bucket = _BUCKET.fullmatch(name)
+        if bucket is not None and bucket[1] in histograms:
+            buckets.setdefault(bucket[1], []).append((math.inf if bucket[2] == "inf" else float(bucket[2]), name))
+        else:
+            single.add(name)
+    found = []
+    for value in known:
+        if value.name in buckets:
+            bounds, of_bounds = zip(*sorted(buckets[value.name]), strict=True)
+            found.append(Told(value, of_bounds, bounds))
+        elif value.name in single and value.kind != "histogram":
+            found.append(Told(value, (value.name,)))
+            single.discard(value.name)
+    return found + [Told(Value(name, UNKNOWN, ""), (name,)) for name in sorted(single)]
+
+
+def markdown() -> list[str]:
+    """Lines of docs/records.md."""
+    lines = [
+        "",
+        "## Components",
+        "",
+        "What samples bear in `values`, by `component`. `counter`: moved in the interval; `gauge`: stood so at its end; `histogram`: a counter for each bucket, called `NAME_to_BOUND`",
+        "(the last bound is `inf`), of what is above the bound before and up to this one; the unit is that of the bounds. Other values, and other components, are kept and shown as they came.",
+    ]
+    for component in COMPONENTS.values():
+        lines += ["", f"### {component.name}", "", f"`instance`: {component.instance}", "", "| value | kind | unit | what |", "| --- | --- | --- | --- |"]
+        lines += [f"| `{value.name}` | {value.kind} | {value.unit or ''} | {value.what} |" for value in component.values]
+    return lines

@@ -1,0 +1,111 @@
+"""What components' values are: the file, its check, and what names of values mean."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from pipeline.schema import KINDS, components
+from pipeline.schema.components import COMPONENTS, Told, Value
+
+ROOT = Path(__file__).resolve().parents[3]
+GOOD = """
+[[component]]
+name = "disk"
+instance = "Device name."
+[[component.value]]
+name = "read_bytes"
+kind = "counter"
+unit = "bytes"
+what = "Bytes read."
+[[component.value]]
+name = "wait"
+kind = "histogram"
+unit = "us"
+what = "Reads by time."
+[[component.value]]
+name = "queue"
+kind = "gauge"
+what = "Requests in hand."
+"""
+
+
+def test_the_file_is_read_as_it_stands():
+    (disk,) = components.read(GOOD).values()
+    assert (disk.name, disk.instance) == ("disk", "Device name.")
+    assert disk.values == (
+        Value("read_bytes", "counter", "Bytes read.", "bytes"),
+        Value("wait", "histogram", "Reads by time.", "us"),
+        Value("queue", "gauge", "Requests in hand.", None),
+    )
+    assert {"agent", "block_device", "node"} <= set(COMPONENTS)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ('instance = "Device name."', "", "component 'disk': instance is missing"),
+        ('instance = "Device name."', 'instance = " "', "component disk: instance must be a text that is not empty"),
+        ('name = "disk"', 'name = "Disk"', "component 'Disk': a name is 1 to 100 of"),
+        ('name = "disk"', "name = 5", "component 5: a name is"),
+        ('kind = "gauge"', 'kind = "rate"', "component 'disk', value 'queue': kind is 'rate'; known: counter, gauge, histogram"),
+        ('kind = "gauge"', 'kind = ["gauge"]', "component 'disk', value 'queue': kind is"),
+        ('kind = "gauge"', 'knd = "gauge"', "component 'disk', value 'queue': kind is missing"),
+        (
+            'what = "Requests in hand."',
+            'what = "Requests in hand."\nhelp = "x"',
+            "component 'disk', value 'queue': unknown key 'help'; known: name, kind, what, unit",
+        ),
+        ('unit = "bytes"', "unit = 1", "component 'disk', value 'read_bytes': unit must be a text"),
+        ('name = "queue"', 'name = "read_bytes"', "component disk: value read_bytes is there twice"),
+        ('name = "queue"', 'name = "wait_to_100"', "component disk: value wait_to_100 is called like a bucket of histogram wait"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(before, after, reason):
+    assert before in GOOD
+    with pytest.raises(ValueError, match=f"^{re.escape(reason)}"):
+        components.read(GOOD.replace(before, after))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "components.toml: component is missing"),
+        ("[component]", "components.toml: component must be tables: write [[component]]"),
+        ('[[component]]\nname = "a"\ninstance = "b"\nvalue = 5', "component 'a': value must be tables: write [[component.value]]"),
+    ],
+)
+def test_a_file_of_another_shape_is_refused(text, reason):
+    with pytest.raises(ValueError, match=f"^{re.escape(reason)}"):
+        components.read(text)
+
+
+def test_a_component_that_is_there_twice_is_refused():
+    with pytest.raises(ValueError, match=r"^component disk: it is there twice$"):
+        components.read(GOOD + GOOD)
+
+
+def test_names_are_told_in_the_files_order_and_what_it_does_not_know_after_them(monkeypatch):
+    monkeypatch.setattr(components, "COMPONENTS", components.read(GOOD))
+    disk = {value.name: value for value in components.COMPONENTS["disk"].values}
+    names = ["zeta", "queue", "wait_to_inf", "wait_to_1000", "wait_to_20", "read_bytes", "wait", "wait_to_x", "other_to_5"]
+    assert components.told("disk", names) == [
+        Told(disk["read_bytes"], ("read_bytes",)),
+        Told(disk["wait"], ("wait_to_20", "wait_to_1000", "wait_to_inf"), (20, 1000, math.inf)),
+        Told(disk["queue"], ("queue",)),
+        *(Told(Value(name, "unknown", ""), (name,)) for name in ("other_to_5", "wait", "wait_to_x", "zeta")),
+    ]
+    assert components.told("disk", []) == [] and components.told("tape", ["a"]) == [Told(Value("a", "unknown", ""), ("a",))]
+
+
+def test_the_agents_values_are_those_that_it_counts():
+    """Of the agent's own counters none is left out, and none is there that it does not have."""
+    text = (ROOT / "collectors/agent/src/counters.rs").read_text("utf-8")
+    counted = set(re.findall(r"^    (\w+),$", re.search(r"^counters! \{(.*?)^\}", text, re.DOTALL | re.MULTILINE)[1], re.MULTILINE))
+    written = counted | set(re.findall(r'event::(?:integer|float)\(out, "(\w+)"', text)) - {"start", "end"}
+    assert {value.name for value in COMPONENTS["agent"].values} == written
+
+
+def test_what_elasticsearch_indexes_of_values_is_known():
+    assert set(KINDS["sample"].searched) <= {value.name for value in COMPONENTS["agent"].values}
