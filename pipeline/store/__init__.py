@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import orjson
 import pyarrow as pa
 
+from pipeline.schema import KINDS
 from pipeline.store.mark import Key, Mark
 from pipeline.store.parts import Droppable
 
@@ -21,6 +22,12 @@ UNDECODABLE_CHARACTERS_MAX = 4096
 CONFLICT = "id"
 # Steps of time that `seconds` gives out at once.
 SECONDS_STEPS_MAX = 50_000
+# Samples that `samples` gives out at once, unless asked for fewer: a day of one component, a second each, is 86,400. Their values, all together: 250 MB.
+SAMPLES_MAX, SAMPLE_VALUES_MAX = 100_000, 10_000_000
+# Components that `components` tells of.
+COMPONENTS_MAX = 100_000
+# What `samples` gives out.
+SAMPLES = pa.schema([KINDS["sample"].arrow.field(name) for name in ("node", "boot", "instance", "start", "end", "values")])
 
 
 class StoreError(Exception):
@@ -34,6 +41,18 @@ class PlaceLost(StoreError):
 
 class TooManyRuns(StoreError):
     """A job has more runs than can be held in memory at once."""
+
+
+class TooManySamples(StoreError):
+    """There are more samples than are given out at once. until_ns: up to there they are not too many."""
+
+    def __init__(self, component: str, most: int, until_ns: int) -> None:
+        self.until_ns = until_ns
+        super().__init__(f"there are more than {most} samples of component {component[:100]!r} in this time, or they have more than {SAMPLE_VALUES_MAX} values")
+
+
+class TooManyComponents(StoreError):
+    """There are more components than can be told of at once."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +148,17 @@ class Window:
     given: Given | None = None
 
 
+@dataclass(frozen=True, order=True)
+class Heard:
+    """A component of which samples touch a time. first_ns: when the first of them begins; last_ns: when the last one ends."""
+
+    node: str
+    component: str
+    instance: str
+    first_ns: int
+    last_ns: int
+
+
 class Store(Droppable, Protocol):
     """All methods may be called from any thread; `append` calls wait for each other, readers wait for nobody. All raise StoreError.
 
@@ -193,6 +223,16 @@ class Store(Droppable, Protocol):
         """Of all samples of a kind of component that were appended since a place, the sums of the values called `names`, as far as they
         are not 0: rows of (node, boot), when the samples begin in whole grains of `grain_ns` since the epoch, name, sum; `limit` rows at most.
         And the place to go on from."""
+        ...
+
+    def components(self, from_ns: int, to_ns: int, node: str | None = None) -> list[Heard]:
+        """The components (of a node) whose samples touch [from_ns, to_ns], by node, component and instance. Raises TooManyComponents for more than
+        COMPONENTS_MAX."""
+        ...
+
+    def samples(self, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int = SAMPLES_MAX) -> pa.Table:
+        """The samples of a kind of component, of the instances `of` (node, instance), whose interval touches [from_ns, to_ns], by start, as SAMPLES. Raises
+        TooManySamples for more than `most`, or with more than SAMPLE_VALUES_MAX values."""
         ...
 
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:

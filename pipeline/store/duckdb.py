@@ -17,11 +17,12 @@ import pyarrow as pa
 
 from pipeline.schema import KINDS
 from pipeline.store import (
-    BEGIN, Appended, Given, Letters, Place, PlaceLost, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded,
+    BEGIN, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, PlaceLost, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded,
 )
 from pipeline.store.batch import Batch, check_clock
 from pipeline.store.bulk import Bulk
 from pipeline.store import duckdb_retention as retention
+from pipeline.store import duckdb_samples as samples
 from pipeline.store.duckdb_audit import letters_by_reason, proof, sums_by_time
 from pipeline.store.duckdb_books import (
     LETTERS_KEPT,
@@ -35,7 +36,7 @@ from pipeline.store.duckdb_books import (
 )
 from pipeline.store.duckdb_file import DuckDBFile
 from pipeline.store.duckdb_runs import MERGED_COLUMNS, merged_runs, quoted, seconds
-from pipeline.store.duckdb_tables import TABLES, insert, roll_back
+from pipeline.store.duckdb_tables import by_table, insert, roll_back, table_of
 from pipeline.store.duckdb_versions import OF_NODES, Asked, claimed, in_window, of_given, of_nodes, within
 from pipeline.store.mark import Key, Mark
 from pipeline.store.marks import MARKS_KEPT, Marks
@@ -135,7 +136,7 @@ class DuckDBStore:
         excess = totals["dead_letters"] - totals["letters_dropped"] - LETTERS_KEPT
         excess = excess if excess > LETTERS_SLACK else 0
         totals["letters_dropped"] += excess
-        tables = {kind.table: batch.table(kind) for kind in TABLES.values()}
+        tables = by_table(batch.table)
         spans = [span for rows in tables.values() for span in spans_of(rows)]
         # What is missing of a boot concerns the time since it was last heard, whenever that was.
         of_gaps = {key[0] for key, mark in batch.marks.items() if mark.gaps != _gaps(self._marks.get(key))}
@@ -233,8 +234,8 @@ class DuckDBStore:
         drops, first = self._row_after(after)
         rows = self._fetch(
             "SELECT node, name, sum(value), arg_max(value, place), max(place) FROM ("
-            'SELECT node, rowid AS place, unnest(map_keys("values")) AS name, unnest(map_values("values")) AS value FROM samples '
-            "WHERE rowid >= $after AND component = $component AND node IN (SELECT unnest($nodes::VARCHAR[]))) GROUP BY node, name",
+            'SELECT node, rowid AS place, unnest(map_keys("values")) AS name, unnest(map_values("values")) AS value '
+            f"FROM {table_of(component)} WHERE rowid >= $after AND component = $component AND node IN (SELECT unnest($nodes::VARCHAR[]))) GROUP BY node, name",
             {"component": component, "nodes": list(nodes), "after": first},
         )
         return [row[:4] for row in rows], self._place(drops, max(row[4] + 1 for row in rows)) if rows else after
@@ -243,8 +244,8 @@ class DuckDBStore:
         """See `Store.sample_sums`."""
         rows = self._fetch(
             "SELECT node, boot, name, sum(value) FROM ("
-            'SELECT node, boot, unnest(map_keys("values")) AS name, unnest(map_values("values")) AS value FROM samples '
-            'WHERE component = $component AND "end" >= $from AND start <= $to AND node IN (SELECT unnest($nodes::VARCHAR[]))) '
+            'SELECT node, boot, unnest(map_keys("values")) AS name, unnest(map_values("values")) AS value '
+            f'FROM {table_of(component)} WHERE component = $component AND "end" >= $from AND start <= $to AND node IN (SELECT unnest($nodes::VARCHAR[]))) '
             "WHERE name IN (SELECT unnest($names::VARCHAR[])) GROUP BY ALL ORDER BY ALL",
             {"component": component, "names": list(names), "nodes": list(nodes), "from": from_ns, "to": to_ns},
         )
@@ -261,6 +262,18 @@ class DuckDBStore:
         with self._file.reading() as cursor:
             rows, place = sums_by_time(cursor, component, names, first, grain_ns, limit)
         return rows, self._place(drops, place) if place else BEGIN
+
+    def components(self, from_ns: int, to_ns: int, node: str | None = None) -> list[Heard]:
+        """See `Store.components`."""
+        with self._file.reading() as cursor:
+            return samples.components(cursor, node, from_ns, to_ns)
+
+    def samples(self, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int = SAMPLES_MAX) -> pa.Table:
+        """See `Store.samples`."""
+        if not of:
+            return SAMPLES.empty_table()
+        with self._file.reading() as cursor:
+            return samples.samples(cursor, component, of, from_ns, to_ns, most)
 
     def _row_after(self, place: Place) -> tuple[int, int]:
         """How often rows were dropped by now, and the number of the row that a place stands before."""

@@ -10,7 +10,7 @@ from pipeline.store import Letters, Progress, Proof
 from pipeline.store.duckdb_books import read_marks
 from pipeline.store.arrow import as_table
 from pipeline.store.duckdb_retention import dropped_rows
-from pipeline.store.duckdb_tables import insert, roll_back
+from pipeline.store.duckdb_tables import TABLES, insert, roll_back, table_of
 from pipeline.store.mark import Key
 
 # Lines that an audit tells of dead letters, and how much of the newest one's text.
@@ -40,11 +40,12 @@ def sums_by_time(
     cursor: duckdb.DuckDBPyConnection, component: str, names: Sequence[str], after: int, grain_ns: int, limit: int
 ) -> tuple[list[tuple[Key, int, str, float]], int]:
     """See `pipeline.store.Store.sample_sums_by_time`. Rows that are committed between the two questions have places beyond the first one's answer."""
-    place = cursor.execute("SELECT coalesce(max(rowid) + 1, 0) FROM samples").fetchall()[0][0]
+    table = table_of(component)
+    place = cursor.execute(f"SELECT coalesce(max(rowid) + 1, 0) FROM {table}").fetchall()[0][0]
     rows = cursor.execute(
         "SELECT node, boot, start // $grain, name, sum(value) FROM ("
-        'SELECT node, boot, start, unnest(map_keys("values")) AS name, unnest(map_values("values")) AS value FROM samples '
-        "WHERE rowid >= $after AND rowid < $place AND component = $component) "
+        'SELECT node, boot, start, unnest(map_keys("values")) AS name, unnest(map_values("values")) AS value '
+        f"FROM {table} WHERE rowid >= $after AND rowid < $place AND component = $component) "
         "WHERE value <> 0 AND name IN (SELECT unnest($names::VARCHAR[])) GROUP BY ALL LIMIT $limit",
         {"grain": grain_ns, "after": after, "place": place, "component": component, "names": list(names), "limit": limit},
     ).fetchall()
@@ -63,7 +64,7 @@ def proof(cursor: duckdb.DuckDBPyConnection, node: str | None, since_ns: int, bo
         cursor.execute("CREATE TEMP TABLE spans (node VARCHAR, boot UBIGINT, first BIGINT, last BIGINT, row_count BIGINT)")
         # Rows of a boot of which nothing came are a fault, too; unless it is one of those that were not asked for.
         where = "(node, boot) IN (FROM asked)" if since_ns or len(marks) == boots_max else "($node IS NULL OR node = $node)"
-        ends = {table: cursor.execute(f"SELECT coalesce(max(rowid) + 1, 0) FROM {table}").fetchall()[0][0] for table in ("runs", "samples")}
+        ends = {table: cursor.execute(f"SELECT coalesce(max(rowid) + 1, 0) FROM {table}").fetchall()[0][0] for table in TABLES}
         total = sum(ends.values())
         read = 0
         days: dict[str, int] = {}

@@ -10,16 +10,16 @@ from pipeline.store import CONFLICT
 from pipeline.store.mark import Key
 from pipeline.store.parts import Part
 
-# Class of data → its table, and what its records' day follows from. Of job events there are no rows.
-TABLES = {"runs": ("runs", "start"), "samples": ("samples", "start"), "letters": ("dead_letters", "received_ns")}
+# Class of data → its tables, and what its records' day follows from. Of job events there are no rows.
+TABLES = {"runs": (("runs",), "start"), "samples": (("samples", "component_samples"), "start"), "letters": (("dead_letters",), "received_ns")}
 
 
 def expired(cursor: duckdb.DuckDBPyConnection, before_ns: Mapping[str, int], now_ns: int) -> list[Part]:
     """See `pipeline.retention.Droppable.expired`: of each class all before a day."""
     found = []
-    for data, (table, begin) in TABLES.items():
+    for data in TABLES:
         limit = min(before_ns.get(data, 0), now_ns)
-        (row,) = cursor.execute(f"SELECT count(*), min({begin}), max({begin}) FROM {table} WHERE {begin} < $limit", {"limit": limit}).fetchall()
+        row = _extent(cursor, data, limit)
         if row[0]:
             found.append(Part(data, f"{data} before {day_of(limit)}", "", row[0], None, row[1], row[2], str(limit)))
     return found
@@ -27,27 +27,36 @@ def expired(cursor: duckdb.DuckDBPyConnection, before_ns: Mapping[str, int], now
 
 def drop(cursor: duckdb.DuckDBPyConnection, part: Part) -> Part | None:
     """See `pipeline.retention.Droppable.drop`, within a transaction of the caller's."""
-    table, begin = TABLES[part.data]
+    tables, begin = TABLES[part.data]
     params = {"limit": int(part.id)}
-    where = f"FROM {table} WHERE {begin} < $limit"
-    (row,) = cursor.execute(f"SELECT count(*), min({begin}), max({begin}) {where}", params).fetchall()
+    row = _extent(cursor, part.data, int(part.id))
     if not row[0]:
         return None
     counts = "count(*), 0, 0"
     if part.data == "letters":
         is_conflict = f"split_part(reason, ':', 1) = '{CONFLICT}'"
         counts = f"0, count(*) FILTER (NOT {is_conflict}), count(*) FILTER ({is_conflict})"
-    cursor.execute(
-        f"INSERT INTO dropped_boots SELECT node, boot, {counts} {where} AND node IS NOT NULL AND boot IS NOT NULL GROUP BY node, boot "
-        "ON CONFLICT DO UPDATE SET row_count = row_count + excluded.row_count, letters = letters + excluded.letters, conflicts = conflicts + excluded.conflicts",
-        params,
-    )
-    cursor.execute(f"DELETE {where}", params)
+    for table in tables:
+        where = f"FROM {table} WHERE {begin} < $limit"
+        cursor.execute(
+            f"INSERT INTO dropped_boots SELECT node, boot, {counts} {where} AND node IS NOT NULL AND boot IS NOT NULL GROUP BY node, boot "
+            "ON CONFLICT DO UPDATE SET row_count = row_count + excluded.row_count, letters = letters + excluded.letters, conflicts = conflicts + excluded.conflicts",
+            params,
+        )
+        cursor.execute(f"DELETE {where}", params)
     if part.data == "letters":
         cursor.execute("INSERT INTO totals VALUES ('letters_dropped', $n) ON CONFLICT DO UPDATE SET value = value + excluded.value", {"n": row[0]})
     now_ns = time.time_ns()
     cursor.execute("INSERT INTO dropped VALUES (?, ?, ?, ?, ?, ?)", [now_ns, part.data, part.name, *row])
     return Part(part.data, part.name, "", row[0], None, row[1], row[2], "", now_ns)
+
+
+def _extent(cursor: duckdb.DuckDBPyConnection, data: str, limit_ns: int) -> tuple[int, int, int]:
+    """Of a class's rows before a time: how many there are, and where they begin, the first and the last."""
+    tables, begin = TABLES[data]
+    parts = " UNION ALL ".join(f"SELECT {begin} AS begin FROM {table} WHERE {begin} < $limit" for table in tables)
+    (row,) = cursor.execute(f"SELECT count(*), min(begin), max(begin) FROM ({parts})", {"limit": limit_ns}).fetchall()
+    return row
 
 
 def dropped(cursor: duckdb.DuckDBPyConnection, limit: int) -> list[Part]:

@@ -1,16 +1,21 @@
 """The tables in the store's DuckDB file, and how rows get into them."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipeline.schema import KINDS, Kind
+from pipeline.schema import COMPONENT_LAYERS, KINDS, Kind
 
 log = logging.getLogger(__name__)
 
-TABLES = {kind.table: kind for kind in KINDS.values() if kind.table}
+# What agents tell of themselves is added up again and again, and lies apart from what they tell of other components, which may be a thousand times as
+# much: among that, DuckDB would unpack nearly all of it to find a few rows.
+SAMPLES = replace(KINDS["sample"], table="component_samples")
+TABLES = {kind.table: kind for kind in (*KINDS.values(), SAMPLES) if kind.table}
 DDL = [kind.ddl for kind in TABLES.values()]
 
 # DuckDB gives each chunk of a table to one thread, and seals rows by so many: larger chunks would leave a thread waiting for another, smaller ones
@@ -49,6 +54,19 @@ def bring_up(connection: duckdb.DuckDBPyConnection, kind: Kind) -> None:
     for step in steps:
         log.info("store: table %s: %s", kind.table, step)
         connection.execute(f'ALTER TABLE "{kind.table}" {step}')
+
+
+def table_of(component: str) -> str | None:
+    """The table of a component's samples."""
+    return (KINDS["sample"] if component in COMPONENT_LAYERS else SAMPLES).table
+
+
+def by_table(rows: Callable[[Kind], pa.Table]) -> dict[str | None, pa.Table]:
+    """Rows by the table that they go into."""
+    samples = rows(KINDS["sample"])
+    is_agent = pc.is_in(samples["component"], pa.array(list(COMPONENT_LAYERS)))
+    found = {kind.table: rows(kind) for kind in KINDS.values() if kind.table}
+    return found | {KINDS["sample"].table: samples.filter(is_agent), SAMPLES.table: samples.filter(pc.invert(is_agent))}
 
 
 def upsert(cursor: duckdb.DuckDBPyConnection, name: str, table: pa.Table, values: Sequence[str]) -> None:

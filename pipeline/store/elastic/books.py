@@ -87,7 +87,10 @@ class Books:
             self._made_until = time.monotonic() + MADE_KNOWN_S
         for kind, layer, period in wanted:
             if (kind, layer, period) not in self._made:
-                self._make(names.index(kind, layer, self.group, period), definition(kind, layer, self.group))
+                index, body = names.index(kind, layer, self.group, period), definition(kind, layer, self.group)
+                if not self._make(index, body):
+                    # An earlier version made it, and may have known fewer fields.
+                    self._client.ask("PUT", f"/{index}/_mapping", body["mappings"])
                 self._made.add((kind, layer, period))
 
     def commit(self, number: int, marks: dict[Key, Mark], totals: dict[str, int]) -> None:
@@ -109,7 +112,8 @@ class Books:
             except StoreError:
                 log.warning("store: sums of group %s that were never committed could not be looked for", self.group, exc_info=True)
 
-    def _make(self, index: str, body: dict[str, Any]) -> None:
+    def _make(self, index: str, body: dict[str, Any]) -> bool:
+        """Makes an index. False where it is there."""
         status, found = self._client.answer("PUT", f"/{index}?wait_for_active_shards=1&timeout={PLACED_WITHIN_S}s", body, fine=(400,))
         if status == 400 and "resource_already_exists_exception" not in str(found)[:1000]:
             raise StoreError(self._client.explain(status, found, f"PUT /{index}"))
@@ -118,6 +122,7 @@ class Books:
                 f"Elasticsearch at {self._client.where}: index {index} finds no node: one must have `node.attr.group: {self.group}` in its elasticsearch.yml, "
                 "and disk space below the watermarks; `GET /_cluster/allocation/explain` tells"
             )
+        return status < 300
 
     def _take(self) -> None:
         """Makes us the writer: whatever anybody else is about to commit is refused from here on."""

@@ -184,16 +184,16 @@ class Reader:
         path = f"/{self.among(pattern)}/_search?{_STRICT}&filter_path={keys}"
         return self.client.ask("POST", path, body).get("hits", {}).get("hits", [])
 
-    def composite(self, pattern: str, query: dict, sources: Sequence[dict], aggs: dict | None = None) -> Iterator[dict]:
+    def composite(self, pattern: str, query: dict, sources: Sequence[dict], aggs: dict | None = None, size: int = BUCKETS) -> Iterator[dict]:
         """Buckets of a composite aggregation, page by page."""
-        inner: dict[str, Any] = {"size": BUCKETS, "sources": list(sources)}
+        inner: dict[str, Any] = {"size": size, "sources": list(sources)}
         while True:
             body = {"size": 0, "query": query, "track_total_hits": False, "aggs": {"c": {"composite": inner, **({"aggs": aggs} if aggs else {})}}}
             found = self.search(pattern, body).get("aggregations")
             if found is None:
                 return
             yield from found["c"]["buckets"]
-            if "after_key" not in found["c"] or len(found["c"]["buckets"]) < BUCKETS:
+            if "after_key" not in found["c"] or len(found["c"]["buckets"]) < size:
                 return
             inner["after"] = found["c"]["after_key"]
 

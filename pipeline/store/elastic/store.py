@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from pipeline.rollup import COLUMNS, run_columns
 from pipeline.schema import KINDS
-from pipeline.store import BEGIN, CONFLICT, Appended, Given, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded
+from pipeline.store import BEGIN, CONFLICT, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded
 from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batch, check_clock
-from pipeline.store.elastic import audit, booked, budget, documents, names, retention, rollups, runs, samples
+from pipeline.store.elastic import audit, booked, budget, components, documents, names, retention, rollups, runs, samples
 from pipeline.store.elastic.away import GroupAway, Groups
 from pipeline.store.elastic.books import Books, TakenOver
 from pipeline.store.elastic.bulk import Body, Bulk, action, bodies_of, removals
@@ -300,6 +300,17 @@ class ElasticsearchStore:
     ) -> tuple[list[tuple[Key, int, str, float]], Place]:
         """See `Store.sample_sums_by_time`."""
         return self._ask(lambda reader: samples.sums_by_time(reader, component, names, after, grain_ns, limit), ())
+
+    def components(self, from_ns: int, to_ns: int, node: str | None = None) -> list[Heard]:
+        """See `Store.components`; of the groups that are there."""
+        return self._ask(lambda reader: components.components(reader, node, from_ns, to_ns), () if node is None else (node,), None if node is None else (node,))
+
+    def samples(self, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int = SAMPLES_MAX) -> pa.Table:
+        """See `Store.samples`."""
+        if not of:
+            return SAMPLES.empty_table()
+        nodes = {node for node, _ in of}
+        return self._ask(lambda reader: components.samples(reader, component, of, from_ns, to_ns, most), nodes, nodes)
 
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
         """See `Store.missing`."""

@@ -1,0 +1,98 @@
+"""Which components there are, and their samples."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.schema import KINDS
+from pipeline.store import COMPONENTS_MAX, SAMPLES, SAMPLE_VALUES_MAX, Heard, TooManyComponents, TooManySamples
+from pipeline.store.elastic.reader import PAGE, Reader, all_of
+
+_KIND = KINDS["sample"].name
+_NAMED = ("node", "component", "instance")
+# Components of a page: each page reads all samples of the time again.
+COMPONENTS_PAGE = 10_000
+# What is no sample, as only those write who know no schema.
+_MISFITS = (pa.ArrowException, AttributeError, TypeError, ValueError, OverflowError)
+# How often a time is halved to find one with fewer samples.
+HALVINGS = 20
+
+
+def components(reader: Reader, node: str | None, from_ns: int, to_ns: int) -> list[Heard]:
+    """See `pipeline.store.Store.components`; times are exact to a microsecond."""
+    query = all_of(*_within(from_ns, to_ns), *([] if node is None else [{"term": {"node": node}}]), reader.committed(_KIND))
+    sources = [{name: {"terms": {"field": name}}} for name in _NAMED]
+    extent = {"first": {"min": {"field": "start"}}, "last": {"max": {"field": "end"}}}
+    found = []
+    for bucket in reader.composite(reader.patterns(_KIND, from_ns, to_ns), query, sources, extent, COMPONENTS_PAGE):
+        found.append(Heard(*(bucket["key"][name] for name in _NAMED), int(bucket["first"]["value"]), int(bucket["last"]["value"])))
+        if len(found) > COMPONENTS_MAX:
+            raise TooManyComponents(f"there are more than {COMPONENTS_MAX} components")
+    return sorted(found)
+
+
+def samples(reader: Reader, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int) -> pa.Table:
+    """See `pipeline.store.Store.samples`."""
+    by_node: dict[str, list[str]] = {}
+    for node, instance in of:
+        by_node.setdefault(node, []).append(instance)
+    which = [all_of({"term": {"node": node}}, {"terms": {"instance": instances}}) for node, instances in by_node.items()]
+    named = [{"term": {"component": component}}, {"bool": {"should": which, "minimum_should_match": 1}}, reader.committed(_KIND)]
+    pattern = reader.patterns(_KIND, from_ns, to_ns)
+
+    def count(until_ns: int) -> int:
+        return reader.count(pattern, all_of(*named, *_within(from_ns, until_ns)))
+
+    total = count(to_ns)
+    if total > most:
+        low, high = from_ns, to_ns
+        for _ in range(HALVINGS):
+            middle = (low + high) // 2
+            low, high = (middle, high) if count(middle) <= most else (low, middle)
+        raise TooManySamples(component, most, low)
+    chunks, values = [SAMPLES.empty_table()], 0
+    order: list[dict[str, Any]] = [{"start": "asc"}, {"end": "asc"}, {"_shard_doc": "asc"}]
+    pages = reader.hits(pattern, all_of(*named, *_within(from_ns, to_ns)), source=SAMPLES.names, sort=order, limit=most, many=total > PAGE)
+    for page in pages:
+        documents = [hit["_source"] for hit in page]
+        try:
+            chunks.append(_table(documents))
+        except _MISFITS:
+            chunks.append(_table([document for document in documents if _fits(document)]))
+        values += sum(len(chunk.items) for chunk in chunks[-1]["values"].chunks)
+        if values > SAMPLE_VALUES_MAX:
+            raise TooManySamples(component, most, max(from_ns, chunks[-1]["start"][0].as_py() - 1))
+    return pa.concat_tables(chunks)
+
+
+def _within(from_ns: int, to_ns: int) -> list[dict[str, Any]]:
+    return [{"range": {"end": {"gte": from_ns}}}, {"range": {"start": {"lte": to_ns}}}]
+
+
+def _table(documents: list[dict]) -> pa.Table:
+    """Raises one of _MISFITS where a document is no sample."""
+    columns: list[Any] = []
+    for field in SAMPLES:
+        given = [document.get(field.name) for document in documents]
+        if field.name == "values":
+            offsets = [0]
+            for values in given:
+                offsets.append(offsets[-1] + len(values))
+            names, numbers = [name for values in given for name in values.keys()], [number for values in given for number in values.values()]
+            columns.append(pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(names, pa.string()), pa.array(numbers, pa.float64())))
+            if columns[-1].items.null_count:
+                raise ValueError("samples with values that are none")
+        else:
+            columns.append(pa.array([int(text, 16) for text in given] if field.name == "boot" else given, field.type))
+            if columns[-1].null_count:
+                raise ValueError(f"samples without {field.name}")
+    return pa.table(columns, schema=SAMPLES)
+
+
+def _fits(document: dict) -> bool:
+    try:
+        _table([document])
+    except _MISFITS:
+        return False
+    return True

@@ -1,0 +1,87 @@
+"""Components and their samples: what every store must do, run against each in conftest.MAKERS."""
+
+import pytest
+
+from pipeline import steps as on_steps
+from pipeline.store import SAMPLES, Heard, TooManyComponents, TooManySamples
+from tests.integration.pipeline.conftest import MAKERS
+from tests.unit.pipeline.events import T0, run_event, sample_event
+
+pytestmark = pytest.mark.parametrize("open_store", sorted(MAKERS), indirect=True)
+S = 10**9
+
+
+def disk(seq, at_s, *, instance="sda", period_s=1, **more):
+    """A sample of a disk, of the time from `at_s` after T0 on."""
+    told = {"component": "block_device", "instance": instance, "start": T0 + at_s * S, "end": T0 + (at_s + period_s) * S}
+    return sample_event(seq, **(told | {"values": {"read_bytes": seq * 10, "queue_length": 0.5}} | more))
+
+
+def rows(table, *names):
+    assert table.schema == SAMPLES
+    return [tuple(row[name] for name in names) for row in table.to_pylist()]
+
+
+def test_components_are_told_with_when_they_were_heard_within_the_time(open_store):
+    store = open_store()
+    assert store.components(0, 2**62) == []
+    store.append([run_event(1), *(disk(n + 2, n) for n in range(10)), disk(12, 3, instance="sdb/part 1"), sample_event(13), sample_event(14, component="")])
+    store.append([disk(1, 4, node="cn2"), disk(2, 900, node="cn2", instance=""), disk(3, 5, node="cn2", component="tape", instance="däta")])
+    for reopened in (False, True):
+        if reopened:
+            store.close()
+            store = open_store()
+        assert store.components(T0 + 2 * S + 1, T0 + 5 * S) == [
+            Heard("cn1", "block_device", "sda", T0 + 2 * S, T0 + 6 * S),
+            Heard("cn1", "block_device", "sdb/part 1", T0 + 3 * S, T0 + 4 * S),
+            Heard("cn2", "block_device", "sda", T0 + 4 * S, T0 + 5 * S),
+            Heard("cn2", "tape", "däta", T0 + 5 * S, T0 + 6 * S),
+        ]
+        assert [one.instance for one in store.components(T0, T0 + 10**15, "cn2")] == ["", "sda", "däta"]
+        assert [(one.component, one.instance) for one in store.components(T0 + 13 * S, T0 + 15 * S, "cn1")] == [("", "cn1"), ("agent", "cn1")]
+        assert store.components(T0, T0 + 10**15, "cn3") == [] == store.components(T0 - 9, T0 - 1)
+
+
+def test_samples_of_instances_come_back_by_time(open_store):
+    store = open_store()
+    store.append([disk(n, at_s) for n, at_s in ((1, 7), (2, 3), (3, 5))] + [disk(4, 5, instance="sdb"), disk(5, 5, component="tape"), sample_event(6)])
+    store.append([disk(1, 4, node="cn2", boot="ff"), disk(2, 4, node="cn2", instance="sdb"), disk(7, 5, period_s=3)])
+    found = store.samples("block_device", [("cn1", "sda")], T0 + 4 * S, T0 + 7 * S)
+    assert rows(found, "node", "boot", "instance", "start", "end") == [
+        ("cn1", 0xDEADBEEF, "sda", T0 + at_s * S, T0 + end_s * S) for at_s, end_s in ((3, 4), (5, 6), (5, 8), (7, 8))
+    ]
+    assert [dict(values) for (values,) in rows(found, "values")] == [{"read_bytes": n * 10, "queue_length": 0.5} for n in (2, 3, 7, 1)]
+    of = [("cn1", "sdb"), ("cn2", "sda"), ("cn9", "sda")]
+    assert rows(store.samples("block_device", of, T0, T0 + 99 * S), "node", "instance", "boot") == [("cn2", "sda", 255), ("cn1", "sdb", 0xDEADBEEF)]
+    assert rows(store.samples("agent", [("cn1", "cn1")], T0, T0 + 99 * S), "start") == [(T0 + 6 * S,)]
+    assert store.samples("block_device", [], 0, T0 + 99 * S).equals(SAMPLES.empty_table())
+    assert rows(store.samples("block_device", [("cn1", "sda")], T0 + 9 * S, T0 + 10**15), "start") == []
+
+
+def test_samples_beyond_the_bound_are_refused_with_how_far_one_may_ask(open_store, monkeypatch):
+    store = open_store()
+    store.append([disk(n, n) for n in range(1, 41)])
+    of = [("cn1", "sda")]
+    assert store.samples("block_device", of, T0, T0 + 60 * S, most=40).num_rows == 40
+    with pytest.raises(TooManySamples, match="more than 25 samples of component 'block_device'") as caught:
+        store.samples("block_device", of, T0, T0 + 60 * S, most=25)
+    assert T0 + 25 * S <= caught.value.until_ns < T0 + 26 * S
+    assert store.samples("block_device", of, T0, caught.value.until_ns, most=25).num_rows == 25
+    for module in ("duckdb_samples", "elastic.components"):
+        monkeypatch.setattr(f"pipeline.store.{module}.SAMPLE_VALUES_MAX", 60)
+        monkeypatch.setattr(f"pipeline.store.{module}.COMPONENTS_MAX", 0)
+    with pytest.raises(TooManySamples) as caught:
+        store.samples("block_device", of, T0, T0 + 60 * S)
+    assert caught.value.until_ns < T0 + 40 * S
+    with pytest.raises(TooManyComponents, match="more than 0 components"):
+        store.components(T0, T0 + 60 * S)
+
+
+def test_what_was_stored_comes_out_on_steps(open_store):
+    store = open_store()
+    store.append([disk(n, 2 * n, period_s=2, values={"read_bytes": 100, "queue_length": n}) for n in range(1, 6)])
+    samples = store.samples("block_device", [("cn1", "sda")], T0 - on_steps.MARGIN_NS, T0 + 20 * S + on_steps.MARGIN_NS)
+    found = on_steps.steps(samples, "block_device", T0, T0 + 20 * S, 4 * S)
+    by_name = {value.told.value.name: value for value in found.values}
+    assert [None if x != x else x for x in by_name["read_bytes"].per_s.tolist()] == [50, 50, 50, None, None]
+    assert by_name["read_bytes"].total == 500 and by_name["queue_length"].max[:3].tolist() == [1, 3, 5]
