@@ -10,12 +10,13 @@ from jobdb.repository import JobDB
 from pipeline.retention import Keeper
 from pipeline.store import Store
 
-from . import audit, errors, jobs, metrics, pages, retention, rights, security, session, sockets, system, traffic
+from . import audit, components, errors, jobs, metrics, pages, retention, rights, security, session, sockets, system, traffic
 from .agents import Agents
 from .analysis import Analyses
 from .as_json import Json
 from .cache import Cache, ProcessCache
 from .charts import Charts
+from .component_charts import ComponentCharts
 from .context import Context
 from .kept import Kept
 from .lists import Lists
@@ -70,6 +71,7 @@ def create_app(
         cache=cache,
         charts=Charts(analyses, jobdb, cache),
         node_charts=NodeCharts(store, cache),
+        component_charts=ComponentCharts(store, cache),
         lists=Lists(jobdb, analyses, cache),
         agents=Agents(store, cache),
         told=Told(store),
@@ -85,6 +87,7 @@ def create_app(
     app.register_blueprint(jobs.blueprint, url_prefix=API)
     app.register_blueprint(traffic.blueprint, url_prefix=API)
     app.register_blueprint(audit.blueprint, url_prefix=API)
+    app.register_blueprint(components.blueprint, url_prefix=API)
     app.register_blueprint(retention.blueprint, url_prefix=API)
     app.register_blueprint(session.blueprint, url_prefix=API)
     app.register_blueprint(system.blueprint)

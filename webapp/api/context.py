@@ -12,6 +12,7 @@ from .agents import Agents
 from .analysis import Analyses
 from .cache import Cache
 from .charts import Charts
+from .component_charts import ComponentCharts
 from .kept import Kept
 from .lists import Lists
 from .node_charts import NodeCharts
@@ -31,6 +32,7 @@ class Context:
     cache: Cache
     charts: Charts
     node_charts: NodeCharts
+    component_charts: ComponentCharts
     lists: Lists
     agents: Agents
     told: Told

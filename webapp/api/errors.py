@@ -6,7 +6,7 @@ from flask import Flask, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
 from jobdb.repository import JobDBAway
-from pipeline.store import StoreError, TooManyRuns
+from pipeline.store import StoreError, TooManyComponents, TooManyRuns
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +69,10 @@ def register(app: Flask) -> None:
     def too_many_runs(error: TooManyRuns) -> Response:
         hint = "no figures are worked out for a job of this size; split it into several jobs (`bellrock run --name`)"
         return error_response(422, "too_many_runs", str(error), hint)
+
+    @app.errorhandler(TooManyComponents)
+    def too_many_components(error: TooManyComponents) -> Response:
+        return error_response(422, "too_many_components", str(error), "ask for those of one node: `node`")
 
     @app.errorhandler(StoreError)
     def store_error(error: StoreError) -> Response:

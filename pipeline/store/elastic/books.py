@@ -89,8 +89,11 @@ class Books:
             if (kind, layer, period) not in self._made:
                 index, body = names.index(kind, layer, self.group, period), definition(kind, layer, self.group)
                 if not self._make(index, body):
-                    # An earlier version made it, and may have known fewer fields.
-                    self._client.ask("PUT", f"/{index}/_mapping", body["mappings"])
+                    # An earlier version made it, and may have known fewer fields. One that somebody made otherwise stays as it is: what does not fit
+                    # becomes a dead letter.
+                    status, found = self._client.answer("PUT", f"/{index}/_mapping", body["mappings"], fine=(400,))
+                    if status == 400:
+                        log.warning("store: %s", self._client.explain(status, found, f"PUT /{index}/_mapping"))
                 self._made.add((kind, layer, period))
 
     def commit(self, number: int, marks: dict[Key, Mark], totals: dict[str, int]) -> None:

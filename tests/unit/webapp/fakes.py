@@ -5,12 +5,13 @@ import threading
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from jobdb.repository import JobDB
 from pipeline.retention import Keeper
 from pipeline.rollup import class_of, roll_up
 from pipeline.rollup import table as summed
-from pipeline.store import Progress, Proof, TooManyRuns
+from pipeline.store import SAMPLES, Heard, Progress, Proof, TooManyRuns, TooManySamples
 from tests.unit.jobdb.tables import SCHEMA, T0, row, table
 from webapp.api import create_app
 
@@ -29,6 +30,8 @@ class FakeStore:
         self.marks, self.dead_letters, self.boots_beyond, self.audits = [], [], 0, 0
         self.parts, self.proofs_ended = 2, 0
         self.old, self.gone, self.gone_letters = [], [], {}
+        self.components_asked = self.samples_asked = 0
+        self.samples_max = 100_000
 
     def add(self, job, *rows):
         self.rows.setdefault(job, []).extend(rows)
@@ -81,6 +84,24 @@ class FakeStore:
                 key = ((sample["node"], 255), sample["start"] // grain_ns, name)
                 found[key] = found.get(key, 0) + sample["values"][name]
         return [(*key, value) for key, value in found.items() if value][:limit], str(len(self.sample_rows))
+
+    def components(self, from_ns, to_ns, node=None):
+        self.components_asked += 1
+        found = {}
+        for one in self._samples(from_ns, to_ns):
+            if node in (None, one["node"]):
+                found.setdefault((one["node"], one["component"], one["instance"]), []).append(one)
+        return [Heard(*key, min(one["start"] for one in of), max(one["end"] for one in of)) for key, of in sorted(found.items())]
+
+    def samples(self, component, of, from_ns, to_ns, most=100_000):
+        self.samples_asked += 1
+        found = [one for one in self._samples(from_ns, to_ns) if one["component"] == component and (one["node"], one["instance"]) in of]
+        if len(found) > self.samples_max:
+            raise TooManySamples(component, self.samples_max, found[self.samples_max]["start"] - 1)
+        return pa.Table.from_pylist([one | {"boot": 255, "values": list(one["values"].items())} for one in found], schema=SAMPLES)
+
+    def _samples(self, from_ns, to_ns):
+        return [{"instance": one["node"]} | one for one in self.sample_rows if one["end"] >= from_ns and one["start"] <= to_ns]
 
     def missing(self, nodes, from_ns, to_ns):
         found = {}

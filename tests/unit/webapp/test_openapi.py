@@ -2,6 +2,8 @@
 
 import json
 import re
+import time
+from urllib.parse import urlencode
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -13,6 +15,7 @@ from pipeline.store import Letters
 from pipeline.store.mark import Gap, Mark
 from tests.unit.jobdb.tables import T0, row
 from tests.unit.webapp.fakes import S, Site, event
+from webapp.api.components import SORTS as COMPONENT_SORTS
 from webapp.api.system import description
 
 PATHS = description()["paths"]
@@ -35,6 +38,10 @@ def site(tmp_path):
     made.store.marks = [(("n1", 255), Mark(5, (gap,), first_ns=6, last_ns=7, clock_offset_ns=-5, conflicts=1)), (("n2", 1), Mark(1, last_ns=5))]
     made.store.dead_letters = [Letters("n1", 255, "op", 3, 5, 7, 4, "op: bad", "{}"), Letters(None, None, "no JSON", 1, 5, 7, None, "no JSON: cut", "")]
     made.store.sample_rows = [{"node": "n1", "component": "agent", "start": 0, "end": 1, "values": {"lost": 2, "folded": 3}}]
+    values = {"read_bytes": 9, "queue_length": 2, "read_wait_to_100": 3, "read_wait_to_inf": 1, "strange": 5}
+    disk = {"node": "n1", "component": "block_device", "instance": "sda", "values": values}
+    now_ns = time.time_ns()
+    made.store.sample_rows += [disk | {"start": now_ns - 9 * S, "end": now_ns - 8 * S}, disk | {"start": 0, "end": 5}]
     made.store.high_water = [{"node": "n1", "boot": "0" * 16, "seq": 5, "missing": 0, "last_append_ns": 7}]
     yield made
     made.close()
@@ -51,6 +58,12 @@ def response_schema(path, status):
     if "$ref" in found:
         found = description()["components"]["responses"][found["$ref"].rsplit("/", 1)[1]]
     return found["content"]["application/json"]["schema"]
+
+
+def asked(path):
+    """Where a path is asked: with the parameters that it cannot do without."""
+    needed = {given["name"]: given["example"] for given in parameters(path) if given["in"] == "query" and given.get("required")}
+    return path.replace("{node}", "n1") + (f"?{urlencode(needed)}" if needed else "")
 
 
 def parameters(path):
@@ -73,7 +86,7 @@ def test_real_answers_are_valid(site, path):
     if path == "/api/v1/tokens":
         headers = {"Authorization": f"Bearer {site.jobdb.accounts.add_token('ada', 'laptop', 1)[0]}"}
     for job in ("7", "running", "empty", "unseen", "of-nodes") if "{job_id}" in path else ("",):
-        validate(response_schema(path, 200), site.get(path.replace("{job_id}", job).replace("{node}", "n1"), headers=headers))
+        validate(response_schema(path, 200), site.get(asked(path).replace("{job_id}", job), headers=headers))
     validate(response_schema(path, 400), site.get(path.replace("{job_id}", "7") + "?nope=1", status=400) if path != "/healthz" else site.get("/api/x", status=404))
 
 
@@ -127,16 +140,17 @@ def test_a_wrong_answer_is_not_valid(site):
 
 @pytest.mark.parametrize("path", GETS)
 def test_described_parameters_are_taken(site, path):
-    values = {"job_id": "7", "search": "x", "state": "running", "cursor": "", "node": "n1", "process": "n1:1.1", "from_ns": "1", "to_ns": "2000000000000000000"}
+    values = {"job_id": "7", "search": "x", "state": "running", "cursor": "", "node": "n1", "process": "n1:1.1", "from_ns": "1", "to_ns": "2000000000000000000", "step_s": "864000"}
     for given in parameters(path):
         if given["in"] == "query":
             value = values.get(given["name"], given["schema"].get("default"))
-            site.get(f"{path.replace('{job_id}', '7').replace('{node}', 'n1')}?{given['name']}={value}")
+            address = asked(path).replace("{job_id}", "7")
+            site.get(f"{address}{'&' if '?' in address else '?'}{given['name']}={value}" if not given.get("required") else address)
 
 
 @pytest.mark.parametrize(
     ("path", "sorts"),
-    [("jobs", SORTS), ("jobs/{job_id}/files", FILE_SORTS), ("jobs/{job_id}/processes", PROCESS_SORTS), ("jobs/{job_id}/nodes", NODE_SORTS)],
+    [("components", COMPONENT_SORTS), ("jobs", SORTS), ("jobs/{job_id}/files", FILE_SORTS), ("jobs/{job_id}/processes", PROCESS_SORTS), ("jobs/{job_id}/nodes", NODE_SORTS)],
 )
 def test_sorts_are_the_ones_described(site, path, sorts):
     (described,) = (given["schema"]["pattern"] for given in parameters(f"/api/v1/{path}") if given["name"] == "sort")
