@@ -56,8 +56,8 @@ def local_client(state: Path) -> Client:
     return Client(found.url, TIMEOUT_S, found.key)
 
 
-def instant_ns(given: str, now_ns: int | None = None) -> int:
-    """The instant that `--since` means: "90m", "2d" (ago), or a date or time in ISO 8601, UTC where it bears no zone. Raises UsageError."""
+def instant_ns(given: str, now_ns: int | None = None, option: str = "--since") -> int:
+    """The instant that an option means: "90m", "2d" (ago), or a date or time in ISO 8601, UTC where it bears no zone. Raises UsageError."""
     ago = re.fullmatch(r"(\d{1,9})([smhdw])", given, re.ASCII)
     if ago is not None:
         return max(0, (time.time_ns() if now_ns is None else now_ns) - int(ago[1]) * _UNITS[ago[2]] * 10**9)
@@ -67,7 +67,7 @@ def instant_ns(given: str, now_ns: int | None = None) -> int:
             when = when.replace(tzinfo=datetime.UTC)
         return max(0, int(when.timestamp()) * 10**9)
     except (ValueError, OverflowError) as error:
-        raise UsageError(f"--since {given}: neither a span nor a time", "write 90m, 12h, 2d, 2026-11-21 or 2026-11-21T08:00") from error
+        raise UsageError(f"{option} {given}: neither a span nor a time", "write 90m, 12h, 2d, 2026-11-21 or 2026-11-21T08:00") from error
 
 
 def shown(report: dict[str, Any]) -> RenderableType:

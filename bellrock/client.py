@@ -124,6 +124,26 @@ class Client:
         """The job's processes: {"processes": [...], "total", "next_cursor"}."""
         return self.get(f"/api/v1/jobs/{_quoted(job_id)}/processes", sort=sort, limit=limit)
 
+    def every_component(
+        self, *, node: str | None = None, component: str | None = None, search: str | None = None, from_ns: int | None = None, limit: int, page: int = 1000
+    ) -> Iterator[dict[str, Any]]:
+        """Components by node, over as many pages as `limit` of them take."""
+        cursor, left = None, limit
+        while left > 0:
+            answer = self.get("/api/v1/components", node=node, component=component, search=search, from_ns=from_ns, limit=min(left, page), cursor=cursor)
+            yield from answer["components"]
+            left -= len(answer["components"])
+            cursor = answer["next_cursor"]
+            if cursor is None:
+                return
+
+    def component(
+        self, node: str, component: str, instance: str, *, from_ns: int | None = None, to_ns: int | None = None, points: int = 600, step_s: int | None = None
+    ) -> dict[str, Any]:
+        """One component's values over time. Raises ApiError with status 404 for a node that is not known."""
+        asked = {"node": node, "component": component, "instance": instance, "from_ns": from_ns, "to_ns": to_ns, "points": points, "step_s": step_s}
+        return self.get("/api/v1/components/series", **asked)
+
     def page(self, job_id: str) -> str:
         """The address of the job's page."""
         return f"{self.url}/jobs/{_quoted(job_id)}"

@@ -38,7 +38,7 @@ Examples:
 def jobs(search: str | None, job_state: str | None, limit: int, as_json: bool) -> None:
     from bellrock import report_tables
 
-    with _server("jobs") as lease:
+    with server_for("jobs") as lease:
         found = list(lease.client.every_job(search=search, state=job_state, limit=limit))
     if as_json:
         output.show_json(found)
@@ -69,7 +69,7 @@ Examples:
 def show(job: str, file_limit: int, process_limit: int, as_json: bool) -> None:
     from bellrock import report_tables
 
-    with _server("show") as lease:
+    with server_for("show") as lease:
         client = lease.client
         answer = _find(lease, job)
         series = client.series(job, points=200)
@@ -85,7 +85,7 @@ def show(job: str, file_limit: int, process_limit: int, as_json: bool) -> None:
 
 
 @contextmanager
-def _server(kind: str) -> "Iterator[Lease]":
+def server_for(kind: str) -> "Iterator[Lease]":
     """The server that was named, else the running one, or one for the time of this command, whose start is shown if it takes long."""
     from bellrock.embedded import Lease, obtain
 

@@ -33,6 +33,9 @@ def job(job_id: str, end_ns: int | None = START_NS + 10**9, settled: bool = True
     }  # fmt: skip
 
 
+COMPONENT = {"node": "fwd1", "component": "block_device", "instance": "sda/1", "first_ns": START_NS, "last_ns": START_NS + 10**9}
+
+
 class FakeApi:
     """Knows job "4711", and any job whose start event lies in `rings`, which is settled once its end event does."""
 
@@ -50,6 +53,12 @@ class FakeApi:
         if url.path == "/api/v1/jobs":
             limit = int(parse_qs(url.query)["limit"][0])
             return 200, {"jobs": [{**HEADLINE, **job(f"job-{i}")} for i in range(limit)], "total": limit, "next_cursor": None}
+        if url.path == "/api/v1/components":
+            return 200, {"components": [COMPONENT], "total": 1, "nodes": 1, "kinds": {"block_device": 1}, "next_cursor": None}
+        if url.path == "/api/v1/components/series":
+            read = {"name": "read_bytes", "kind": "counter", "unit": "bytes", "what": "Bytes.", "total": 8192.0, "per_s": [4096.0, None]}
+            named = {"node": "fwd1", "component": "block_device", "instance": "sda", "instance_what": None, "last_ns": START_NS, "values_left_out": 0}
+            return 200, {**named, "from_ns": START_NS, "to_ns": START_NS + 2 * 10**9, "step_s": 1.0, "t_ns": [START_NS, START_NS + 10**9], "values": [read]}
         found = self.find(parts[3])
         if found is None:
             return 404, {"error": {"code": "no_such_job", "message": f"there is no job {parts[3]}", "hint": "see /jobs"}}
@@ -119,7 +128,7 @@ def events(state) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((state.rings_dir / str(os.getuid())).glob("*.job"))]
 
 
-@pytest.mark.parametrize("verb", [[], ["run"], ["server"], ["jobs"], ["show"], ["demo"]])
+@pytest.mark.parametrize("verb", [[], ["run"], ["server"], ["jobs"], ["show"], ["components"], ["component"], ["demo"]])
 def test_every_verb_has_help_with_examples_and_exit_codes(verb: list[str]) -> None:
     done = bellrock(*verb, "--help")
     assert done.returncode == 0 and "Examples:" in done.stdout and "Exit code" in done.stdout and done.stderr == ""
@@ -130,7 +139,8 @@ def test_the_version() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["nothing"], ["run"], ["show"], ["jobs", "--state", "odd"], ["jobs", "--limit", "0"], ["run", "--name", "a b", "--", "true"]]
+    "words", [["nothing"], ["run"], ["show"], ["jobs", "--state", "odd"], ["jobs", "--limit", "0"], ["run", "--name", "a b", "--", "true"], ["component", "fwd1"],
+    ["component", "fwd1", "node", "fwd1", "--to", "noon"]]
 )
 def test_a_wrong_command_line_is_2(api: FakeApi, words: list[str]) -> None:
     done = bellrock(*words)
@@ -163,6 +173,21 @@ def test_show_as_report_and_as_json(api: FakeApi) -> None:
     assert report.returncode == 0 and "each process has files of its own" in report.stdout and "/jobs/4711" in report.stdout
     whole = json.loads(bellrock("show", "4711", "--json").stdout)
     assert set(whole) == {"job", "profile", "losses", "series", "files", "processes"} and whole["profile"]["write_bytes"] == 8192
+
+
+def test_components_as_table_and_as_json(api: FakeApi) -> None:
+    table = bellrock("components", "--node", "fwd1", "--since", "2023-11-14")
+    assert table.returncode == 0 and "fwd1  block_device  sda/1" in table.stdout and "just now" in table.stdout and "\x1b" not in table.stdout
+    assert "node=fwd1&from_ns=1699920000000000000&limit=1000" in api.asked[-1]
+    assert json.loads(bellrock("components", "--json").stdout) == [COMPONENT]
+
+
+def test_one_component_as_report_and_as_json(api: FakeApi) -> None:
+    report = bellrock("component", "fwd1", "block_device", "a/b c", "--from", "2023-11-14", "--to", "2023-11-15", "--step", "60")
+    assert report.returncode == 0 and "read_bytes  8.0 KiB  4.0 KiB/s" in report.stdout, report
+    assert api.asked[-1].endswith("instance=a%2Fb+c&from_ns=1699920000000000000&to_ns=1700006400000000000&points=60&step_s=60")
+    assert json.loads(bellrock("component", "fwd1", "block_device", "sda", "--json").stdout)["values"][0]["total"] == 8192
+    assert bellrock("component", "fwd1", "block_device", "sda", "--from", "noon").stderr.count("--from noon") == 1
 
 
 def test_an_unknown_job_is_1_and_says_where_to_look(api: FakeApi) -> None:

@@ -1,0 +1,50 @@
+import io
+
+from rich.console import Console
+
+from bellrock import report_components
+
+S = 10**9
+ANSWER = {
+    "node": "fwd1", "component": "block_device", "instance": "sd\x1ba", "instance_what": "Device name.", "from_ns": 0, "to_ns": 2 * S, "step_s": 1.0, "t_ns": [0, S],
+    "last_ns": S, "values_left_out": 3,
+    "values": [
+        {"name": "read_bytes", "kind": "counter", "unit": "bytes", "what": "", "total": 4096.0, "per_s": [4096.0, None]},
+        {"name": "busy_s", "kind": "counter", "unit": "s", "what": "", "total": 0.5, "per_s": [0.25, 0.5]},
+        {"name": "queue_length", "kind": "gauge", "unit": "requests", "what": "", "last": [2.0, None], "min": [1.0, None], "max": [9.0, None], "mean": [3.0, None]},
+        {"name": "age", "kind": "gauge", "unit": "us", "what": "", "last": [None, None], "min": [None, None], "max": [None, None], "mean": [None, None]},
+        {"name": "wait", "kind": "histogram", "unit": "us", "what": "", "bounds": [100.0, 2000.0, None], "totals": [7.0, 0.0, 1.0], "per_s": [[7.0, None], [0.0, None], [1.0, None]]},
+        {"name": "new", "kind": "unknown", "unit": None, "what": "", "last": [5.0, 6.0], "min": [5.0, 6.0], "max": [5.0, 6.0], "mean": [5.0, 6.0]},
+    ],
+}  # fmt: skip
+
+
+def printed(shown):
+    console = Console(file=io.StringIO(), width=160)
+    console.print(shown)
+    return [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
+
+
+def test_rates_and_levels_have_units():
+    lines = printed(report_components.one(ANSWER))
+    assert lines[0] == "fwd1 block_device sd?a" and "in steps of 1.0 s" in lines[1]
+    assert [line for line in lines if line.startswith(("read_bytes", "busy_s", "queue_length", "age", "wait", "new"))] == [
+        "read_bytes 4.0 KiB 4.0 KiB/s 4.0 KiB/s █",
+        "busy_s 500.0 ms 37.5% 50.0% ▄█",
+        "wait to 100.0 µs 7 7/s 7/s █",
+        "wait to 2.0 ms 0 0/s 0/s ·",
+        "wait above 2.0 ms 1 1/s 1/s █",
+        "queue_length 2 1 9 █",
+        "age - - -",
+        "new 6 5 6 ▇█",
+    ]
+    assert lines[-1] == "3 values more are too many to show"
+
+
+def test_nothing_is_said_so():
+    assert printed(report_components.one(ANSWER | {"values": [], "values_left_out": 0}))[-1].startswith("nothing was heard of it in this time")
+
+
+def test_the_list_tells_how_long_ago_something_was_heard():
+    rows = [{"node": "n1", "component": "node", "instance": instance, "first_ns": 0, "last_ns": 90 * S} for instance in ("n1", "")]
+    assert printed(report_components.listed(rows, 95 * S)) == ["NODE COMPONENT INSTANCE HEARD", "n1 node n1 5.0 s ago", 'n1 node "" 5.0 s ago']
