@@ -5,38 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.site import Site, wait_for
-
-# Without these Chromium looks for hosts on the internet at each start.
-QUIET = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-sandbox"]
-
-
-@pytest.fixture(scope="module")
-def browser(chromium_path: str) -> Iterator[Browser]:
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium_path, args=QUIET)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser: Browser, site: Site) -> Iterator[Page]:
-    """A page that must log no error, ask nobody but the server, and break no content policy."""
-    context = browser.new_context(base_url=site.url, viewport={"width": 1400, "height": 1000})
-    page = context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.on("request", lambda request: errors.append(request.url) if not request.url.startswith((site.url, "data:", "blob:")) else None)
-    yield page
-    context.close()
-    assert errors == []
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import "@/shared/styles/controls.css";
 import "@/shared/styles/tables.css";
 import "@/shared/styles/tiles.css";
 import "@/shared/styles/job.css";
+import "@/shared/styles/servers.css";
 import "@/shared/styles/charts.css";
 
 startTheme();

@@ -34,6 +34,8 @@ const router = createBrowserRouter([
       { index: true, element: <Navigate to="/jobs" replace /> },
       { path: "jobs", lazy: async () => ({ Component: (await import("@/features/jobs/components/job-list-page")).JobListPage }) },
       { path: "jobs/:id", lazy: async () => ({ Component: (await import("@/features/job/components/job-page")).JobPage }) },
+      { path: "servers", lazy: async () => ({ Component: (await import("@/features/servers/components/servers-page")).ServersPage }) },
+      { path: "servers/:node", lazy: async () => ({ Component: (await import("@/features/servers/components/server-page")).ServerPage }) },
       { path: "status", lazy: async () => ({ Component: (await import("@/features/status/components/status-page")).StatusPage }) },
       { path: "*", element: <NotFound /> },
     ],

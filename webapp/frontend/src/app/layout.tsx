@@ -38,6 +38,7 @@ export function Layout() {
           {viewer && !signIn && (
             <nav aria-label="Pages">
               <NavLink to="/jobs" className="nav-link">Jobs</NavLink>
+              {isAdmin && <NavLink to="/servers" className="nav-link">Servers</NavLink>}
               {isAdmin && (
                 <NavLink to="/status" className="nav-link">
                   Status{losses > 0 && <span className="bad" title={`Records were lost on ${losses} node(s) in the last 24 hours`}> !</span>}

@@ -4,7 +4,8 @@ import { draftFor, type Draft } from "./draft";
 interface SegmentedProps<T extends string> {
   label: string;
   options: readonly { value: T; label: string }[];
-  value: T;
+  /** Null: none of them. */
+  value: T | null;
   onChange: (value: T) => void;
   testId?: string;
 }

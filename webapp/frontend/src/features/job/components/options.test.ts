@@ -5,7 +5,7 @@ import { PALETTE } from "./fixtures";
 import { sizeLabel, sizesOption } from "./sizes-option";
 import { processKey, processLabel } from "./traffic-columns";
 import { trafficOption } from "./traffic-option";
-import { panned, zoomed } from "./zoom";
+import { panned, zoomed } from "@/shared/chart/zoom";
 
 const bin = (from_bytes: number, read_ops: number, write_ops: number): SizeBin => ({
   from_bytes, to_bytes: from_bytes === 0 ? 0 : from_bytes * 2 - 1, read_ops, write_ops, read_bytes: read_ops * from_bytes, write_bytes: write_ops * from_bytes,

@@ -3,6 +3,7 @@ import type { Job } from "@/shared/api/types";
 import { Chart } from "@/shared/chart/chart";
 import { usePalette } from "@/shared/chart/palette";
 import { Segmented } from "@/shared/ui/controls";
+import { ZoomButtons } from "@/shared/ui/zoom-buttons";
 import { Empty, ErrorNote, Loading, Panel } from "@/shared/ui/states";
 import { formatDuration, formatTime } from "@/shared/units";
 import { choice, msToNs, nsToMs, useUrlState, zoomWindow } from "@/shared/url-state";
@@ -11,7 +12,6 @@ import { useSeries } from "../api/get-series";
 import { FilterChip } from "./filter-chip";
 import { PhaseTable } from "./phase-table";
 import { DIRECTIONS, SERIES_HEIGHT_PX, seriesOption, seriesSummary, type Direction } from "./series-option";
-import { panned, zoomed } from "./zoom";
 
 interface SeriesPanelProps {
   jobId: string;
@@ -52,13 +52,7 @@ export function SeriesPanel({ jobId, job, phases, phaseCount, intervalMs }: Seri
           <FilterChip testId="series-filter" />
           <Segmented label="Direction" value={direction} testId="direction" onChange={(value) => change({ direction: value === "both" ? null : value })}
             options={DIRECTIONS.map((value) => ({ value, label: DIRECTION_LABELS[value] }))} />
-          <div className="zoom-buttons" role="group" aria-label="Time range">
-            <ZoomButton label="Earlier" sign="←" disabled={!window} onClick={() => zoomTo(panned(now, full, -0.5))} />
-            <ZoomButton label="Zoom in" sign="+" disabled={!series} onClick={() => zoomTo(zoomed(now, full, 0.5))} testId="zoom-in" />
-            <ZoomButton label="Zoom out" sign="−" disabled={!window} onClick={() => zoomTo(zoomed(now, full, 2))} testId="zoom-out" />
-            <ZoomButton label="Later" sign="→" disabled={!window} onClick={() => zoomTo(panned(now, full, 0.5))} />
-            <button type="button" className="button" disabled={!window} onClick={() => zoomTo(null)} data-testid="zoom-reset">Reset zoom</button>
-          </div>
+          <ZoomButtons now={now} full={full} isKnown={series !== undefined} isZoomed={window !== null} onZoom={zoomTo} />
         </>
       }
     >
@@ -99,16 +93,4 @@ function Legend({ direction }: { direction: Direction }) {
       <span><i className="legend-dot legend-band" />phase</span>
     </span>
   );
-}
-
-interface ZoomButtonProps {
-  label: string;
-  sign: string;
-  disabled: boolean;
-  onClick: () => void;
-  testId?: string;
-}
-
-function ZoomButton({ label, sign, disabled, onClick, testId }: ZoomButtonProps) {
-  return <button type="button" className="button button-square" aria-label={label} title={label} disabled={disabled} onClick={onClick} data-testid={testId}>{sign}</button>;
 }

@@ -1,0 +1,43 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { getJson } from "@/shared/api/client";
+
+/** Something that an agent watches on a node: a disk, a server of a file system, the node itself. */
+export interface Component {
+  node: string;
+  /** Its kind. */
+  component: string;
+  /** Which one of its kind on the node. */
+  instance: string;
+  first_ns: number;
+  last_ns: number;
+}
+
+export interface ComponentList {
+  components: Component[];
+  total: number;
+  nodes: number;
+  /** How many there are of each kind. */
+  kinds: Record<string, number>;
+  next_cursor: string | null;
+}
+
+export interface ComponentsQuery {
+  node?: string;
+  component?: string;
+  search?: string;
+  cursor?: string | null;
+}
+
+/** As many as the server gives out at once: nodes are put together here. */
+export const LIMIT = 1000;
+const INTERVAL_MS = 10_000;
+
+/** Components that were heard of in the last 24 hours; asked for again while the browser shows them. */
+export function useComponents(query: ComponentsQuery) {
+  return useQuery({
+    queryKey: ["components", query],
+    queryFn: ({ signal }) => getJson<ComponentList>("/components", { ...query, limit: LIMIT }, signal),
+    refetchInterval: INTERVAL_MS,
+    placeholderData: keepPreviousData,
+  });
+}

@@ -1,0 +1,54 @@
+import { describe, expect, it } from "vitest";
+import { NOW_MS, counter, gauge, histogram, palette, series } from "./fixtures";
+import { grouped } from "./grouping";
+import { bucketsOption, histogramWords, quantileBucket, quantileSteps, quantilesOption } from "./histogram-option";
+import { chartWords, timesOf, valueOption } from "./value-option";
+
+type Line = { id: string; data: [number, number][]; stack?: string };
+const lines = (option: unknown) => (option as { series: Line[] }).series;
+const times = timesOf(series([]), NOW_MS, NOW_MS + 2000);
+const chart = (...values: Parameters<typeof grouped>[0]) => {
+  const [group] = grouped(values).charts;
+  if (!group) throw new Error("no chart");
+  return { group, option: valueOption(group, times, palette) };
+};
+
+describe("valueOption", () => {
+  it("draws a line a value, with gaps where nothing is known", () => {
+    const { option, group } = chart(counter("read_bytes", [2048, null]), counter("write_bytes", [1, 3]));
+    expect(lines(option).map(({ id }) => id)).toEqual(["read_bytes", "write_bytes"]);
+    expect(lines(option)[0]?.data).toEqual([[NOW_MS, 2048], [NOW_MS + 1000, 2048], [NOW_MS + 1000, NaN]]);
+    expect((option.yAxis as { max: number }).max).toBe(2048);
+    expect(chartWords(group)).toBe("Read bytes: last 2.00 KiB/s, highest 2.00 KiB/s. Write bytes: last 3 B/s, highest 3 B/s.");
+  });
+
+  it("draws a gauge's mean between what it moved", () => {
+    const { option, group } = chart(gauge("queue", [3, 4], { min: [1, 4], max: [9, 4], last: [2, 4] }));
+    expect(lines(option).map(({ id, data }) => [id, data[0]?.[1], data[1]?.[1]])).toEqual([["lowest", 1, 4], ["highest", 8, 0], ["queue", 3, 4]]);
+    expect(chartWords(group)).toBe("Queue: last 4, highest 9.");
+  });
+
+  it("lets the axis go below 0 for what does", () => {
+    const { option } = chart(gauge("temperature", [-3, 4]));
+    expect(lines(option).map(({ id }) => id)).toEqual(["temperature"]);
+    expect(option.yAxis).not.toHaveProperty("min");
+  });
+});
+
+describe("histograms", () => {
+  const waits = histogram([100, 1000, null], [[8, 0, null], [1, 0, 2], [1, 0, 2]]);
+
+  it("knows in which bucket a share is reached", () => {
+    expect([0.5, 0.8, 0.81, 0.9, 0.99, 1].map((share) => quantileBucket([8, 1, 1], share))).toEqual([0, 0, 1, 1, 2, 2]);
+    expect([quantileBucket([0, 0], 0.5), quantileBucket([1, null], 0.5), quantileBucket([], 0.5), quantileBucket([0, 3, 0], 1)]).toEqual([null, null, null, 1]);
+    expect(quantileSteps(waits, 0.5)).toEqual([0, null, null]);
+    expect(histogramWords(waits)).toBe("half up to 100 µs, 90 % over 1.00 ms, 99 % over 1.00 ms");
+    expect(histogramWords(histogram([1], [[0]]))).toBe("nothing counted");
+  });
+
+  it("has a bar a bucket, and a line a share with gaps where nothing was counted", () => {
+    expect((bucketsOption(waits, palette) as { series: { data: number[] }[] }).series[0]?.data).toEqual([8, 3, 3]);
+    expect((bucketsOption(waits, palette).xAxis as { data: string[] }).data).toEqual(["100 µs", "1.00 ms", "> 1.00 ms"]);
+    expect(lines(quantilesOption(waits, times, palette))[0]?.data).toEqual([[NOW_MS, 0], [NOW_MS + 1000, 0], [NOW_MS + 1000, NaN]]);
+  });
+});

@@ -1,0 +1,72 @@
+import { Link } from "react-router";
+import type { Column } from "@/shared/ui/table";
+import { formatAge, formatTime } from "@/shared/units";
+import type { Component } from "../api/get-components";
+import { byKind, isSilent, type Server } from "./grouping";
+import { inWords } from "./words";
+
+export const serverPath = (node: string) => `/servers/${encodeURIComponent(node)}`;
+
+/** The address of one component's charts; `params`: other choices that stay. */
+export function componentPath({ node, component, instance }: Component, params = new URLSearchParams()): string {
+  const next = new URLSearchParams(params);
+  next.set("component", component);
+  next.set("instance", instance);
+  return `${serverPath(node)}?${next}`;
+}
+
+/** Of a kind on one node, so many are named in the list; the server's page names all. */
+const NAMED = 8;
+
+export function serverColumns(nowMs: number): Column<Server>[] {
+  return [
+    { key: "node", header: "Server", sortKey: "node", value: (server) => server.node, cell: (server) => <Link to={serverPath(server.node)}>{server.node}</Link> },
+    { key: "components", header: "Watched", grow: true, value: (server) => server.components.length, cell: (server) => <Watched server={server} nowMs={nowMs} /> },
+    {
+      key: "count", header: "Components", sortKey: "count", numeric: true, wideOnly: true, value: (server) => server.components.length,
+      cell: (server) => server.components.length,
+    },
+    {
+      key: "silent", header: "Silent", sortKey: "silent", numeric: true, help: "Components of which nothing came for 3 minutes", value: (server) => server.silent,
+      cell: (server) => <span className={server.silent > 0 ? "bad" : undefined}>{server.silent}</span>,
+    },
+    {
+      key: "last_ns", header: "Heard", sortKey: "last_ns", numeric: true, value: (server) => server.lastNs, title: (server) => formatTime(server.lastNs),
+      cell: (server) => <span className={isSilent(server.lastNs, nowMs) ? "bad" : undefined}>{formatAge(server.lastNs, nowMs)}</span>,
+    },
+  ];
+}
+
+function Watched({ server, nowMs }: { server: Server; nowMs: number }) {
+  return (
+    <div className="watched">
+      {byKind(server.components).map(([kind, of]) => (
+        <span key={kind} className="watched-kind">
+          <span className="muted">{inWords(kind)}</span>
+          {of.slice(0, NAMED).map((one) => <ComponentLink key={one.instance} component={one} nowMs={nowMs} to={componentPath(one)} />)}
+          {of.length > NAMED && <Link to={serverPath(server.node)} className="muted">and {of.length - NAMED} more</Link>}
+        </span>
+      ))}
+    </div>
+  );
+}
+
+interface ComponentLinkProps {
+  component: Component;
+  nowMs: number;
+  to: string;
+  isChosen?: boolean;
+}
+
+/** A component's name, and whether it is silent. */
+export function ComponentLink({ component, nowMs, to, isChosen = false }: ComponentLinkProps) {
+  const silent = isSilent(component.last_ns, nowMs);
+  return (
+    <Link
+      to={to} className={`component${silent ? " component-silent" : ""}`} aria-current={isChosen ? "true" : undefined} data-testid="component"
+      data-component={component.component} data-instance={component.instance} title={`heard ${formatAge(component.last_ns, nowMs)}`}
+    >
+      {component.instance || "(no name)"}{silent && <span className="visually-hidden"> (silent)</span>}
+    </Link>
+  );
+}

@@ -1,0 +1,47 @@
+import { renderToStaticMarkup } from "react-dom/server";
+import { MemoryRouter } from "react-router";
+import { expect, it } from "vitest";
+import { BucketTable, ChartTitle, Legend } from "./component-charts";
+import { NOW_MS, component, counter, histogram } from "./fixtures";
+import { grouped, byNode } from "./grouping";
+import { componentPath, serverColumns, serverPath } from "./server-columns";
+import { chosenOf } from "./server-page";
+
+const shown = (element: React.ReactNode) => renderToStaticMarkup(<MemoryRouter>{element}</MemoryRouter>);
+
+it("has addresses for names of any kind", () => {
+  expect(serverPath("a/b?c")).toBe("/servers/a%2Fb%3Fc");
+  expect(componentPath(component("n1", "gluster_server", "lw:/data/b&1"), new URLSearchParams("span=6h&component=x"))).toBe("/servers/n1?span=6h&component=gluster_server&instance=lw%3A%2Fdata%2Fb%261");
+});
+
+it("opens with the component that the address names, else with one that is no agent", () => {
+  const all = [component("n1", "agent", "n1"), component("n1", "block_device", "sda")];
+  expect(chosenOf(new URLSearchParams("component=tape"), all)).toEqual({ component: "tape", instance: "" });
+  expect(chosenOf(new URLSearchParams(), all)).toMatchObject({ component: "block_device", instance: "sda" });
+  expect(chosenOf(new URLSearchParams(), all.slice(0, 1))).toMatchObject({ component: "agent" });
+  expect(chosenOf(new URLSearchParams(), [])).toBeNull();
+});
+
+it("names what is watched on a server, and tells what is silent also to those who do not see it", () => {
+  const many = Array.from({ length: 11 }, (_, place) => component("n1", "block_device", `sd<${place}>`, place === 0 ? 600 : 1));
+  const [server] = byNode(many, NOW_MS);
+  if (!server) throw new Error("no server");
+  const columns = serverColumns(NOW_MS);
+  const cell = shown(columns.find(({ key }) => key === "components")?.cell(server));
+  expect(cell.match(/data-testid="component"/g)).toHaveLength(8);
+  expect([cell.includes("and 3 more"), cell.includes("sd&lt;0&gt;<span class=\"visually-hidden\"> (silent)"), cell.match(/component-silent/g)?.length]).toEqual([true, true, 1]);
+  expect(columns.map(({ key, value }) => [key, value?.(server)])).toEqual([["node", "n1"], ["components", 11], ["count", 11], ["silent", 1], ["last_ns", many[1]?.last_ns]]);
+});
+
+it("shows the last number of each line with its unit", () => {
+  const [group] = grouped([counter("read_ops", [4, 7], "requests"), counter("write_ops", [1, null], "requests")]).charts;
+  if (!group) throw new Error("no chart");
+  expect(shown(<ChartTitle group={group} />)).toBe('Read ops · Write ops <span class="muted chart-unit">requests per second</span>');
+  const legend = shown(<Legend group={group} />);
+  expect([legend.includes("<strong>7/s</strong>"), legend.includes('data-name="write_ops" data-kind="counter" data-total="1"')]).toEqual([true, true]);
+});
+
+it("has a histogram's bars as a table", () => {
+  expect(shown(<BucketTable histogram={histogram([100, null], [[3], [1]])} />).match(/data-total="\d"><th scope="row">[^<]*/g))
+    .toEqual(['data-total="3"><th scope="row">up to 100 µs', 'data-total="1"><th scope="row">over 100 µs']);
+});

@@ -1,0 +1,134 @@
+import { Link, useParams } from "react-router";
+import { ApiError } from "@/shared/api/client";
+import { Segmented } from "@/shared/ui/controls";
+import { Empty, ErrorNote, Loading, Note, Panel } from "@/shared/ui/states";
+import { ZoomButtons } from "@/shared/ui/zoom-buttons";
+import type { Span } from "@/shared/chart/zoom";
+import { choice, msToNs, nsToMs, useUrlState, zoomWindow } from "@/shared/url-state";
+import { formatAge, formatDuration, formatTime } from "@/shared/units";
+import { useComponentSeries } from "../api/get-component";
+import { useComponents, type Component } from "../api/get-components";
+import { ComponentCharts } from "./component-charts";
+import { byKind, isSilent } from "./grouping";
+import { ComponentLink, componentPath } from "./server-columns";
+import { inWords } from "./words";
+
+const SPANS = ["1h", "15m", "6h", "24h", "7d"] as const;
+const ORDER = ["15m", "1h", "6h", "24h", "7d"] as const;
+const SPAN_S = { "15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800 } as const;
+const SPAN_LABELS = { "15m": "15 min", "1h": "1 hour", "6h": "6 hours", "24h": "24 hours", "7d": "7 days" } as const;
+
+/** One node: what is watched there, and one of that over time. */
+export function ServerPage() {
+  const { node = "" } = useParams();
+  return <OneServer key={node} node={node} />;
+}
+
+function OneServer({ node }: { node: string }) {
+  const { params } = useUrlState();
+  const { data, error, dataUpdatedAt: nowMs } = useComponents({ node });
+  const components = data?.components ?? [];
+  const chosen = chosenOf(params, components);
+  return (
+    <>
+      <title>{`${node} · Bellrock`}</title>
+      <header className="job-head">
+        <div className="crumb"><Link to="/servers">Servers</Link> <span className="muted">/ {node}</span></div>
+        <div className="job-title"><h1 data-testid="server-name">{node}</h1></div>
+      </header>
+      {error && <ErrorNote error={error} stale={data !== undefined} />}
+      {!data && !error && <Loading what={`server ${node}`} />}
+      {data && components.length > 0 && (
+        <Panel title="Watched here" testId="components">
+          <nav className="panel-body watched" aria-label="Components">
+            {byKind(components).map(([kind, of]) => (
+              <span key={kind} className="watched-kind">
+                <span className="muted">{inWords(kind)}</span>
+                {of.map((one) => (
+                  <ComponentLink key={one.instance} component={one} nowMs={nowMs} to={componentPath(one, params)}
+                    isChosen={one.component === chosen?.component && one.instance === chosen.instance} />
+                ))}
+              </span>
+            ))}
+          </nav>
+        </Panel>
+      )}
+      {data && components.length === 0 && !chosen && (
+        <Empty title={`Nothing was heard of ${node} in the last 24 hours`}>
+          <p><Link to="/servers">All servers</Link></p>
+        </Empty>
+      )}
+      {chosen && <OneComponent key={`${chosen.component} ${chosen.instance}`} node={node} {...chosen} lastNs={components.find((one) => isSame(one, chosen))?.last_ns ?? null} nowMs={nowMs} />}
+    </>
+  );
+}
+
+interface Chosen {
+  component: string;
+  instance: string;
+}
+
+const isSame = (one: Component, chosen: Chosen) => one.component === chosen.component && one.instance === chosen.instance;
+
+/** The component that the address names, else the first that is no agent. */
+export function chosenOf(params: URLSearchParams, components: readonly Component[]): Chosen | null {
+  const component = params.get("component");
+  if (component !== null) return { component, instance: params.get("instance") ?? "" };
+  return components.find((one) => one.component !== "agent") ?? components[0] ?? null;
+}
+
+interface OneComponentProps extends Chosen {
+  node: string;
+  lastNs: number | null;
+  nowMs: number;
+}
+
+function OneComponent({ node, component, instance, lastNs, nowMs }: OneComponentProps) {
+  const { params, change } = useUrlState();
+  const window = zoomWindow(params);
+  const span = choice(params, "span", SPANS);
+  const { data: series, error, isPlaceholderData } = useComponentSeries({ node, component, instance, window, spanS: SPAN_S[span] });
+  const toMs = window ? nsToMs(window.toNs) : series ? nsToMs(series.to_ns) : nowMs;
+  const fromMs = window ? nsToMs(window.fromNs) : toMs - SPAN_S[span] * 1000;
+  const zoomTo = (next: Span | null) => change({ from_ns: next && msToNs(next[0]), to_ns: next && msToNs(next[1]) }, { push: true });
+  const full: Span = [Math.min(fromMs, nowMs - SPAN_S[span] * 1000), Math.max(toMs, nowMs)];
+
+  return (
+    <>
+      <div className="page-head">
+        <h2 data-testid="component-name">{inWords(component)} {instance !== node && <span className="mono" title={series?.instance_what ?? undefined}>{instance}</span>}</h2>
+        {series && series.values.length > 0 && (
+          <span className="muted" data-testid="shown-span">
+            {formatTime(fromMs * 1e6)} to {formatTime(toMs * 1e6)}, in steps of {formatDuration(series.step_s)}
+          </span>
+        )}
+        <div className="filters">
+          <Segmented label="Time range" value={window ? null : span} options={ORDER.map((value) => ({ value, label: SPAN_LABELS[value] }))} testId="span"
+            onChange={(value) => change({ span: value === SPANS[0] ? null : value, from_ns: null, to_ns: null }, { push: true })} />
+          <ZoomButtons now={[fromMs, toMs]} full={full} isKnown={series !== undefined} isZoomed={window !== null} onZoom={zoomTo} />
+        </div>
+      </div>
+      {error && <SeriesError error={error} stale={series !== undefined} />}
+      {lastNs !== null && isSilent(lastNs, nowMs) && (
+        <Note tone="warn" testId="silent"><strong>Nothing has come of it since {formatTime(lastNs)}</strong>, {formatAge(lastNs, nowMs)}: what its agent has seen may wait in its spool.</Note>
+      )}
+      {!series && !error && <Loading what={`${inWords(component)} ${instance}`} />}
+      {series && series.values.length === 0 && (
+        <Empty title="No data in this time">
+          <p>{lastNs === null ? "Nothing was heard of it in the last 24 hours." : `It was last heard of ${formatAge(lastNs, nowMs)}.`}</p>
+        </Empty>
+      )}
+      {series && series.values.length > 0 && (
+        <div className="charts" aria-busy={isPlaceholderData} data-testid="component-series" data-step-s={series.step_s} data-from-ns={series.from_ns} data-to-ns={series.to_ns}>
+          <ComponentCharts series={series} fromMs={fromMs} toMs={toMs} onSpan={zoomTo} onWhole={() => window && zoomTo(null)} />
+        </div>
+      )}
+    </>
+  );
+}
+
+/** Of a time with too many samples a person need not know which instants to ask for. */
+function SeriesError({ error, stale }: { error: unknown; stale: boolean }) {
+  if (!(error instanceof ApiError) || error.code !== "too_many_samples") return <ErrorNote error={error} stale={stale} />;
+  return <Note tone="warn" testId="too-many"><strong>This time holds more samples than can be drawn at once.</strong> Choose a shorter one.</Note>;
+}

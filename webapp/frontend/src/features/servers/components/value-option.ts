@@ -1,0 +1,112 @@
+import { binaryAxis, decimalAxis, largest } from "@/shared/chart/axis";
+import { binAt, binsToPoints } from "@/shared/chart/bins";
+import type { ChartOption } from "@/shared/chart/echarts";
+import type { Palette } from "@/shared/chart/palette";
+import { tooltipHtml, type TooltipRow } from "@/shared/chart/tooltip";
+import { formatDuration, formatTime } from "@/shared/units";
+import type { ComponentSeries, Counter, Gauge, Steps } from "../api/get-component";
+import type { ChartGroup } from "./grouping";
+import { amountFormat, rateFormat } from "./words";
+
+export const CHART_HEIGHT_PX = 168;
+
+/** The time that charts share. */
+export interface Times {
+  startsMs: number[];
+  stepMs: number;
+  fromMs: number;
+  toMs: number;
+}
+
+export function timesOf(series: ComponentSeries, fromMs: number, toMs: number): Times {
+  return { startsMs: series.t_ns.map((ns) => ns / 1e6), stepMs: series.step_s * 1000, fromMs, toMs };
+}
+
+/** What a line shows: a counter's rate, a gauge's mean. */
+export const lineOf = (value: Counter | Gauge): Steps => (value.kind === "counter" ? value.per_s : value.mean);
+export const formatOf = (value: Counter | Gauge) => (value.kind === "counter" ? rateFormat(value.unit) : amountFormat(value.unit));
+
+/** One value over time, or two; of a single gauge also between what it moved in a step. */
+export function valueOption({ lines }: ChartGroup, times: Times, palette: Palette): ChartOption {
+  const [first] = lines;
+  const { fromMs, toMs, startsMs, stepMs } = times;
+  const points = (steps: Steps) => binsToPoints(startsMs, steps, stepMs, toMs);
+  const format = first ? formatOf(first.value) : String;
+  const arrays = lines.flatMap(({ value }) => (value.kind === "counter" ? [value.per_s] : [value.max]));
+  const lowest = Math.min(0, ...lines.flatMap(({ value }) => (value.kind === "counter" ? [] : value.min.filter((one) => one !== null))));
+  const band = lines.length === 1 && first && first.value.kind !== "counter" && lowest === 0 ? first.value : null;
+  const base = { type: "line", step: "end", connectNulls: false, showSymbol: false, silent: true, emphasis: { disabled: true } } as const;
+  return {
+    ...timeFrame(times, palette, (step) => lines.map(({ value, label, colour }) => ({ colour: `var(--${colour})`, label, value: tooltipValue(value, step) }))),
+    yAxis: {
+      id: "y", type: "value", ...(lowest < 0 ? {} : { min: 0, ...(first?.value.unit === "bytes" ? binaryAxis : decimalAxis)(largest(...arrays)) }),
+      axisLabel: { color: palette.textMuted, fontSize: 11, formatter: format }, splitLine: { lineStyle: { color: palette.line } }, axisPointer: { show: false },
+    },
+    series: [
+      ...(band ? [
+        { ...base, id: "lowest", stack: "band", data: points(band.min), lineStyle: { width: 0 } },
+        { ...base, id: "highest", stack: "band", data: points(span(band)), lineStyle: { width: 0 }, areaStyle: { color: palette.metadata, opacity: 0.2 } },
+      ] : []),
+      ...lines.map(({ value, label, colour }) => ({
+        ...base, id: value.name, name: label, data: points(lineOf(value)), lineStyle: { width: 1.5, color: palette[colour] }, itemStyle: { color: palette[colour] },
+        ...(value.kind === "counter" ? { areaStyle: { color: palette[colour], opacity: 0.1 } } : {}),
+      })),
+    ].map((one) => ({ ...one, xAxisIndex: 0, yAxisIndex: 0 })),
+    xAxis: timeAxis(fromMs, toMs, palette),
+  };
+}
+
+/** How far a gauge moved in each step. */
+function span({ min, max }: Gauge): Steps {
+  return max.map((high, step) => { const low = min[step] ?? null; return high === null || low === null ? null : high - low; });
+}
+
+function tooltipValue(value: Counter | Gauge, step: number): string {
+  const format = formatOf(value);
+  if (value.kind === "counter") return format(value.per_s[step] ?? null);
+  const [low, high, mean] = [value.min[step] ?? null, value.max[step] ?? null, value.mean[step] ?? null];
+  return low === high ? format(mean) : `${format(mean)} (${format(low)} to ${format(high)})`;
+}
+
+/** What charts over time have in common: a cursor, dragging, and a tooltip with the rows that `rows` gives for a step. */
+export function timeFrame(times: Times, palette: Palette, rows: (step: number) => TooltipRow[]) {
+  return {
+    textStyle: { fontFamily: palette.font },
+    axisPointer: { lineStyle: { color: palette.textMuted, type: "solid", width: 1 } },
+    tooltip: {
+      trigger: "axis", confine: true, transitionDuration: 0, backgroundColor: palette.panel, borderColor: palette.line, textStyle: { color: palette.text },
+      formatter: (hovered) => {
+        const at = ((Array.isArray(hovered) ? hovered[0] : hovered) as { axisValue?: number } | undefined)?.axisValue;
+        const step = typeof at === "number" ? binAt(times.startsMs, times.stepMs, at) : -1;
+        const title = `${formatTime((times.startsMs[step] ?? 0) * 1e6)} · ${formatDuration(times.stepMs / 1000)}`;
+        return step < 0 ? "" : tooltipHtml(title, rows(step));
+      },
+    },
+    brush: {
+      xAxisIndex: "all", brushType: "lineX", transformable: false, throttleType: "debounce", throttleDelay: 0,
+      brushStyle: { color: palette.band, borderColor: palette.accent, borderWidth: 1 }, outOfBrush: { colorAlpha: 1 }, toolbox: [],
+    },
+    grid: { id: "grid", left: 84, right: 16, top: 10, bottom: 24 },
+  } satisfies ChartOption;
+}
+
+export function timeAxis(fromMs: number, toMs: number, palette: Palette): ChartOption["xAxis"] {
+  return {
+    id: "x", type: "time", min: fromMs, max: toMs, axisLine: { lineStyle: { color: palette.line } }, axisTick: { lineStyle: { color: palette.line } },
+    axisLabel: { color: palette.textMuted, fontSize: 11, hideOverlap: true }, axisPointer: { show: true, label: { show: false } }, splitLine: { show: false },
+  };
+}
+
+/** The last number that is known, with what it is, and the highest: what a chart says in a line. */
+export function figuresOf(value: Counter | Gauge): { now: string; highest: string } {
+  const format = formatOf(value);
+  const line = value.kind === "counter" ? value.per_s : value.last;
+  const known = line.filter((one) => one !== null);
+  const highest = (value.kind === "counter" ? value.per_s : value.max).filter((one) => one !== null);
+  return { now: format(known.at(-1) ?? null), highest: format(highest.length === 0 ? null : highest.reduce((one, other) => Math.max(one, other))) };
+}
+
+/** A chart in a sentence, for those who do not see it. */
+export function chartWords({ lines }: ChartGroup): string {
+  return lines.map(({ value, label }) => { const { now, highest } = figuresOf(value); return `${label}: last ${now}, highest ${highest}.`; }).join(" ");
+}

@@ -1,0 +1,26 @@
+import { expect, it } from "vitest";
+import { amountFormat, bucketWords, formatShare, inWords, rateFormat, unitWord, valueWords } from "./words";
+
+it("writes names of values and kinds as words", () => {
+  expect(["block_device", "nfs_server", "cpu_busy_s", "X"].map(inWords)).toEqual(["Block device", "NFS server", "CPU busy s", "X"]);
+});
+
+it("leaves out of a value's name the unit that its numbers bear", () => {
+  const told = (name: string, unit: string | null, kind = "counter") => valueWords({ name, unit, kind });
+  expect([told("busy_s", "s"), told("wait_us", "us"), told("read_bytes", "bytes"), told("free_bytes", "bytes", "gauge"), told("files_s", null)])
+    .toEqual(["Busy", "Wait", "Read bytes", "Free", "Files s"]);
+});
+
+it("writes rates and amounts by their unit", () => {
+  expect([rateFormat("bytes")(2048), rateFormat("requests")(7), rateFormat(null)(0.5), rateFormat("s")(0.374), rateFormat("us")(2_400_000), rateFormat("s")(null)])
+    .toEqual(["2.00 KiB/s", "7/s", "0.50/s", "37 %", "240 %", "–"]);
+  expect([amountFormat("bytes")(2048), amountFormat("ms")(1500), amountFormat("ns")(null), amountFormat("requests")(3)]).toEqual(["2.00 KiB", "1.50 s", "–", "3"]);
+  expect([formatShare(0), formatShare(0.0012), formatShare(0.0999)]).toEqual(["0 %", "0.12 %", "10 %"]);
+  expect([unitWord("requests", true), unitWord("requests", false), unitWord("bytes", true), unitWord("us", true), unitWord("us", false), unitWord(null, true)])
+    .toEqual(["requests per second", "requests", "", "of the time", "", ""]);
+});
+
+it("says what a bucket is", () => {
+  expect([0, 1, 2].map((place) => bucketWords([100, 5000, null], place, "us"))).toEqual(["up to 100 µs", "up to 5.00 ms", "over 5.00 ms"]);
+  expect(bucketWords([null], 0, "bytes")).toBe("any");
+});
