@@ -77,6 +77,7 @@ def check_worked_questions(store):
     assert [(bucket["written"]["value"], bucket["read"]["value"]) for bucket in found["E5"]["minute"]] == [(4096, 0)]
     assert found["E4"]["job"][0]["failed"]["value"] == 0 and found["E2"]["file"][0]["bytes"]["value"] == 4096
     assert found["E6"]["job"][0]["key"] == "local-1" and found["E8"]["component"][0]["nodes"]["value"] == 1
+    assert [(bucket["key"], bucket["doc_count"]) for bucket in found["E9"]["instance"]] == [("cn1", 1)]
     store.close()
 
 

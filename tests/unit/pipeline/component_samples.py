@@ -25,9 +25,7 @@ def disk(node: str, instance: str, from_s: int, to_s: int, *, period_s: int = 1,
             "read_bytes": requests * 65536 * period_s, "write_bytes": requests * 131072 * period_s, "read_ops": requests * period_s, "write_ops": 2 * requests * period_s,
             "busy_s": min(period_s, requests * period_s / 150), "queue_length": requests // 8, **waits,
         }  # fmt: skip
-        yield sample_event(
-            seq, node=node, component="block_device", instance=instance, start=at_s * S, end=(at_s + period_s) * S, values=values
-        )
+        yield sample_event(seq, node=node, component="block_device", instance=instance, start=at_s * S, end=(at_s + period_s) * S, values=values)
         seq, last_s = seq + 1, at_s
 
 
