@@ -63,9 +63,9 @@ def table_of(component: str) -> str | None:
 
 def by_table(rows: Callable[[Kind], pa.Table]) -> dict[str | None, pa.Table]:
     """Rows by the table that they go into."""
-    samples = rows(KINDS["sample"])
-    is_agent = pc.is_in(samples["component"], pa.array(list(COMPONENT_LAYERS)))
     found = {kind.table: rows(kind) for kind in KINDS.values() if kind.table}
+    samples = found[KINDS["sample"].table]
+    is_agent = pc.is_in(samples["component"], pa.array(list(COMPONENT_LAYERS)))
     return found | {KINDS["sample"].table: samples.filter(is_agent), SAMPLES.table: samples.filter(pc.invert(is_agent))}
 
 

@@ -15,7 +15,7 @@ import pytest
 from anomaly.phases import find_phases
 from jobdb.profile import profile
 from jobdb.runs import COLUMNS, read_runs
-from pipeline.store import Appended, Proof, StoreError, TooManyRuns
+from pipeline.store import BEGIN, Appended, Proof, StoreError, TooManyRuns
 from pipeline.store import duckdb as store_duckdb
 from pipeline.store import duckdb_audit as store_audit
 from pipeline.store import mark as store_mark
@@ -532,3 +532,17 @@ def test_a_commit_that_went_through_although_it_failed_is_not_repeated(tmp_path,
     assert store.append([run_event(1), run_event(2), run_event(3)]) == Appended(runs=1, duplicates=2)
     assert store.runs("local-1").num_rows == 3
     store.close()
+
+
+def test_agents_samples_lie_apart_from_those_of_components(tmp_path):
+    """Both are counted, and each question reads its own."""
+    store = DuckDBStore(tmp_path / "r")
+    store.append([sample_event(1, values={"lost": 1}), sample_event(2, component="block_device", values={"lost": 5}), sample_event(3, component="tape")])
+    assert store.sample_totals("agent", ["cn1"])[0] == [("cn1", "lost", 1, 1)] and store.sample_totals("block_device", ["cn1"])[0] == [("cn1", "lost", 5, 5)]
+    assert store.sample_sums("block_device", ["lost"], ["cn1"], 0, 2**62) == {("cn1", 0xDEADBEEF): {"lost": 5}}
+    assert [row[3] for row in store.sample_sums_by_time("block_device", ["lost"], BEGIN, 10**9, 9)[0]] == [5]
+    assert store.status()["records"]["sample"] == 3 and list(proven(store).boots.values()) == [(3, 3, 3)]
+    store.close()
+    with duckdb.connect(str(tmp_path / "r")) as file:
+        assert file.execute("SELECT component FROM samples").fetchall() == [("agent",)]
+        assert file.execute("SELECT component FROM component_samples ORDER BY seq").fetchall() == [("block_device",), ("tape",)]

@@ -86,6 +86,18 @@ def test_an_audit_after_it_is_clean_and_what_went_is_told(open_store):
     assert proven(again).boots == {KEY: (4, 4, 4)} and again.boots()[0][1].missing == 0
 
 
+def test_samples_of_all_components_go_alike(store):
+    days = (40, 40, 20, 3)
+    store.append([sample_event(n, component="agent" if n % 2 else "block_device", **at(day)) for n, day in enumerate(days, 1)])
+    (first,) = {part.first_ns for part in Keeper(store, {"samples": 30}).plan()}
+    assert first == at(40)["start"]
+    went, left = keep(store, samples=30)
+    assert left == [] and sum(part.records for part in went) == 2 and proven(store).boots == {KEY: (2, 2, 2)}
+    assert [(one.component, one.first_ns) for one in store.components(0, TODAY + DAY_NS)] == [("agent", at(20)["start"]), ("block_device", at(3)["start"])]
+    keep(store, samples=10)
+    assert [one.component for one in store.components(0, TODAY + DAY_NS)] == ["block_device"] and store.status()["records_dropped"]["sample"] == 3
+
+
 def test_gaps_stay_known_and_what_comes_into_them_late_counts(store):
     events = some()
     store.append([event for event in events if event["seq"] not in (2, 5)])
