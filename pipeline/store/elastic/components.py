@@ -1,9 +1,10 @@
 """Which components there are, and their samples."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.schema import KINDS
 from pipeline.store import COMPONENTS_MAX, SAMPLES, SAMPLE_VALUES_MAX, Heard, TooManyComponents, TooManySamples
@@ -46,15 +47,10 @@ def samples(reader: Reader, component: str, of: Sequence[tuple[str, str]], from_
 
     total = count(to_ns)
     if total > most:
-        low, high = from_ns, to_ns
-        for _ in range(HALVINGS):
-            middle = (low + high) // 2
-            low, high = (middle, high) if count(middle) <= most else (low, middle)
-        raise TooManySamples(component, most, low)
-    chunks, values = [SAMPLES.empty_table()], 0
-    order: list[dict[str, Any]] = [{"start": "asc"}, {"end": "asc"}, {"_shard_doc": "asc"}]
-    pages = reader.hits(pattern, all_of(*named, *_within(from_ns, to_ns)), source=SAMPLES.names, sort=order, limit=most, many=total > PAGE)
-    for page in pages:
+        raise TooManySamples(component, most, _until(count, from_ns, to_ns, most))
+    chunks, read, values = [SAMPLES.empty_table()], 0, 0
+    # Whole, and in any order: to leave fields out, or to sort, takes Elasticsearch five times as long.
+    for page in reader.hits(pattern, all_of(*named, *_within(from_ns, to_ns)), limit=most, many=total > PAGE):
         documents = [hit["_source"] for hit in page]
         try:
             chunks.append(_table(documents))
@@ -62,8 +58,19 @@ def samples(reader: Reader, component: str, of: Sequence[tuple[str, str]], from_
             chunks.append(_table([document for document in documents if _fits(document)]))
         values += sum(len(chunk.items) for chunk in chunks[-1]["values"].chunks)
         if values > SAMPLE_VALUES_MAX:
-            raise TooManySamples(component, most, max(from_ns, chunks[-1]["start"][0].as_py() - 1))
-    return pa.concat_tables(chunks)
+            raise TooManySamples(component, most, _until(count, from_ns, to_ns, read))
+        read += len(documents)
+    found = pa.concat_tables(chunks).combine_chunks()
+    return found.take(pc.sort_indices(found, sort_keys=[("start", "ascending"), ("end", "ascending")]))
+
+
+def _until(count: Callable[[int], int], from_ns: int, to_ns: int, most: int) -> int:
+    """Up to when there are no more than `most`, by halving the time."""
+    low, high = from_ns, to_ns
+    for _ in range(HALVINGS):
+        middle = (low + high) // 2
+        low, high = (middle, high) if count(middle) <= most else (low, middle)
+    return low
 
 
 def _within(from_ns: int, to_ns: int) -> list[dict[str, Any]]:
