@@ -126,10 +126,41 @@ function audit() {
   return { now_ns: Date.now() * 1e6, since_ns: 0, complete: true, clean: isEmpty, flaws: isEmpty ? [] : flaws, flaws_total: isEmpty ? 0 : 3, boots, boots_total: boots.length, dead_letters: [], proof: null };
 }
 
+const COMPONENTS = isEmpty ? [] : ["fwd1", "fwd2", "oss1"].flatMap((node, index) => [
+  ...["sda", "sdb"].map((instance) => ({ node, component: "block_device", instance, ago: index === 2 ? 900 : 2 })), { node, component: "node", instance: node, ago: 4 },
+]);
+
+function components(query) {
+  const text = (query.get("search") ?? "").toLowerCase();
+  const found = COMPONENTS.filter((one) => ["node", "component"].every((name) => !query.get(name) || one[name] === query.get(name)) && `${one.node} ${one.component} ${one.instance}`.includes(text));
+  const kinds = {};
+  for (const { component } of found) kinds[component] = (kinds[component] ?? 0) + 1;
+  const rows = found.map(({ ago, ...one }) => ({ ...one, first_ns: (started - 3_600_000) * 1e6, last_ns: (Date.now() - ago * 1000) * 1e6 }));
+  return { components: rows, total: rows.length, nodes: new Set(found.map((one) => one.node)).size, kinds, next_cursor: null };
+}
+
+function componentSeries(query) {
+  const to = Number(query.get("to_ns")) / 1e9, from = Number(query.get("from_ns")) / 1e9;
+  const step = [1, 5, 15, 60, 300, 3600].find((s) => (to - from) / s <= 300) ?? 3600;
+  const t = Array.from({ length: Math.ceil((to - from) / step) }, (_, index) => Math.floor(from / step) * step + index * step);
+  const wave = (top, seed) => t.map((at) => (at % 3600 < 300 ? null : top * (0.4 + 0.3 * Math.sin(at / 700 + seed) + 0.3 * noise(at + seed))));
+  const counter = (name, unit, top, seed) => { const per_s = wave(top, seed); return { name, kind: "counter", unit, what: `What ${name} is.`, total: per_s.reduce((sum, one) => sum + (one ?? 0) * step, 0), per_s }; };
+  const mean = wave(6, 5);
+  const buckets = [900, 400, 120, 9].map((top, index) => wave(top, index));
+  return {
+    node: query.get("node"), component: query.get("component"), instance: query.get("instance") ?? "", instance_what: "Device name.", from_ns: t[0] * 1e9,
+    to_ns: (t[t.length - 1] + step) * 1e9, step_s: step, t_ns: t.map((at) => at * 1e9), last_ns: to * 1e9, values_left_out: 0,
+    values: [counter("read_bytes", "bytes", GIB, 1), counter("write_bytes", "bytes", 2 * GIB, 2), counter("busy_s", "s", 1, 3),
+      { name: "queue_length", kind: "gauge", unit: "requests", what: "Requests in hand.", last: mean, mean, min: mean.map((one) => one && one / 2), max: mean.map((one) => one && one * 2) },
+      { name: "read_wait", kind: "histogram", unit: "us", what: "Reads by how long they took.", bounds: [100, 1000, 10_000, null], totals: buckets.map((one) => one.reduce((sum, x) => sum + (x ?? 0) * step, 0)), per_s: buckets }],
+  };
+}
+
 function answer(path, query) {
   const parts = path.split("/").slice(3).map(decodeURIComponent);
   if (parts[0] === "session") return { name: "ada", role: "admin", via: "owner", expires_ns: null, version: "0.1.0" };
   if (parts[0] === "audit") return audit();
+  if (parts[0] === "components") return parts[1] === "series" ? componentSeries(query) : components(query);
   if (parts[0] === "status") {
     const agents = ["n001", "n002", "n003"].map((node, index) => ({
       node, seq: 8812 + index * 71, missing: 0, last_seen_ns: (Date.now() - [900, 2400, 95_000][index]) * 1e6,
