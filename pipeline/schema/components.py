@@ -80,8 +80,10 @@ def _value(table: dict[str, Any], component: str) -> Value:
     _check_keys(table, where, _VALUE_KEYS, _VALUE_MAY)
     if table["kind"] not in VALUE_KINDS:
         raise ValueError(f"{where}: kind is {table['kind']!r}; known: {', '.join(VALUE_KINDS)}")
-    unit = _text(table["unit"], f"{where}: unit") if "unit" in table else None
-    return Value(_name(table["name"], where), table["kind"], _text(table["what"], f"{where}: what"), unit)
+    unit = table.get("unit", "")
+    if type(unit) is not str:
+        raise ValueError(f"{where}: unit must be a text, empty where there is none")
+    return Value(_name(table["name"], where), table["kind"], _text(table["what"], f"{where}: what"), unit or None)
 
 
 def _tables(table: dict[str, Any], name: str, where: str, needed: tuple[str, ...], may: tuple[str, ...]) -> list[dict[str, Any]]:

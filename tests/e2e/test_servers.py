@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.site import Site, wait_for
 from tests.integration.pipeline.client import Client
-from tests.unit.pipeline.component_samples import S, disk, node_itself
+from tests.unit.pipeline.component_samples import S, disk, lwfs_server, node_itself
 from tests.unit.pipeline.events import sample_event
 
 SPAN_S = 1200
@@ -27,6 +27,7 @@ def told(site: Site) -> int:
         "1": disk("fwd1", "sda", begin_s, now_s, quiet=(300, 600)),
         "2": node_itself("fwd1", begin_s, now_s),
         "3": [brick],
+        "5": lwfs_server("fwd2", "/var/log/lwfs.log", begin_s, now_s),
         "4": disk("oss<1>", "sdb", begin_s - 3600, begin_s),
     }
     with Client(site.ingest_port) as client:
@@ -71,15 +72,25 @@ def test_a_servers_page_shows_what_the_api_says(site: Site, page: Page, told: in
     answer = site.get(f"/api/v1/components/series?node=fwd1&component=block_device&instance=sda&{span}&points=300")
     values = {value["name"]: value for value in answer["values"]}
     sent = [event["values"] for event in disk("fwd1", "sda", told - SPAN_S, told, quiet=(300, 600))]
-    for name in ("read_bytes", "write_bytes", "read_ops", "busy_s"):
+    for name in ("read_bytes", "write_bytes", "reads", "busy_ns"):
         assert values[name]["total"] == pytest.approx(sum(one[name] for one in sent)), name
         assert total(page, name) == values[name]["total"]
     assert float(series.get_attribute("data-step-s")) == answer["step_s"]
-    buckets = page.locator('[data-testid="bucket"][data-name="read_wait"]')
-    assert [float(bucket.get_attribute("data-total")) for bucket in buckets.all()] == values["read_wait"]["totals"]
     quiet = [rate for at, rate in zip(answer["t_ns"], values["read_bytes"]["per_s"], strict=True) if told - SPAN_S + 310 <= at / S < told - SPAN_S + 590]
     assert set(quiet) == {0}, "what does not change is 0, though only one sample a minute told so"
-    expect(page.locator("canvas")).to_have_count(6)
+    expect(page.locator("canvas")).to_have_count(4)
+    expect(page.get_by_test_id("quiet")).to_contain_text("Discards")
+
+
+def test_a_histogram_is_shown_over_time_and_in_numbers(site: Site, page: Page, told: int) -> None:
+    page.goto(f"/servers/fwd2?from_ns={(told - SPAN_S) * S}&to_ns={told * S}")
+    expect(page.get_by_test_id("histogram-panel")).to_contain_text("half up to 200 µs, 90 % up to 1.00 ms")
+    sent = [event["values"] for event in lwfs_server("fwd2", "/var/log/lwfs.log", told - SPAN_S, told)]
+    buckets = page.locator('[data-testid="bucket"][data-name="read_wait"]')
+    expect(buckets).to_have_count(7)
+    for bucket, bound in zip(buckets.all(), ("100", "200", "500", "1000", "5000", "20000", "inf"), strict=True):
+        assert float(bucket.get_attribute("data-total")) == pytest.approx(sum(values[f"read_wait_to_{bound}"] for values in sent)), bound
+    expect(page.locator("canvas")).to_have_count(3)
 
 
 def test_components_and_times_are_chosen_by_keyboard_and_lie_in_the_address(site: Site, page: Page, told: int) -> None:

@@ -20,19 +20,27 @@ def disk(node: str, instance: str, from_s: int, to_s: int, *, period_s: int = 1,
         if is_quiet and at_s - last_s < UNCHANGED_S:
             continue
         requests = 0 if is_quiet else 40 + round(35 * math.sin(at_s / 90)) + (60 if at_s % 400 < 25 else 0)
-        waits = {f"read_wait_to_{bound}": math.floor(requests * share / 100) * period_s for bound, share in WAITS.items()}
         values = {
-            "read_bytes": requests * 65536 * period_s, "write_bytes": requests * 131072 * period_s, "read_ops": requests * period_s, "write_ops": 2 * requests * period_s,
-            "busy_s": min(period_s, requests * period_s / 150), "queue_length": requests // 8, **waits,
+            "reads": requests * period_s, "read_bytes": requests * 65536 * period_s, "writes": 2 * requests * period_s, "write_bytes": requests * 131072 * period_s,
+            "busy_ns": min(period_s, requests * period_s / 150) * S, "in_flight": requests // 8, "discards": 0,
         }  # fmt: skip
         yield sample_event(seq, node=node, component="block_device", instance=instance, start=at_s * S, end=(at_s + period_s) * S, values=values)
         seq, last_s = seq + 1, at_s
 
 
+def lwfs_server(node: str, instance: str, from_s: int, to_s: int, *, period_s: int = 5, seq: int = 1) -> Iterator[dict[str, Any]]:
+    """How long reads waited at a server of a file system."""
+    for place, at_s in enumerate(range(from_s, to_s, period_s)):
+        requests = 1000 + round(800 * math.sin(at_s / 200))
+        waits = {f"read_wait_to_{bound}": math.floor(requests * share / 100) for bound, share in WAITS.items()}
+        values = {**waits, "queue_length": requests // 100}
+        yield sample_event(seq + place, node=node, component="lwfs_server", instance=instance, start=at_s * S, end=(at_s + period_s) * S, values=values)
+
+
 def node_itself(node: str, from_s: int, to_s: int, *, period_s: int = 10, seq: int = 1) -> Iterator[dict[str, Any]]:
     """A node's processors and memory, and a value that no schema knows."""
     for place, at_s in enumerate(range(from_s, to_s, period_s)):
-        busy_s = period_s * (3 + 2 * math.sin(at_s / 300))
+        busy_ns = period_s * S * (3 + 2 * math.sin(at_s / 300))
         memory = 48 * 2**30 + round(2**33 * math.cos(at_s / 700))
-        values = {"cpu_busy_s": busy_s, "memory_available_bytes": memory, "new_value": place % 7}
+        values = {"cpu_user_ns": busy_ns, "memory_available_bytes": memory, "new_value": place % 7}
         yield sample_event(seq + place, node=node, component="node", instance=node, start=at_s * S, end=(at_s + period_s) * S, values=values)

@@ -22,10 +22,11 @@ def disks(site):
     """T0 is a multiple of 10 s."""
     site.store.marks = [(("n1", 255), Mark(1, last_ns=5))]
     site.store.sample_rows = [
-        told(0, 2, read_bytes=100, queue_length=4, read_wait_to_100=3, read_wait_to_inf=1),
-        told(2, 4, read_bytes=20, queue_length=1, read_wait_to_100=0, read_wait_to_inf=0, new_value=7),
+        told(0, 2, read_bytes=100, in_flight=4),
+        told(2, 4, read_bytes=20, in_flight=1, new_value=7),
         told(0, 9, instance="sdb/1"),
         told(1, 2, node="n2", component="nfs_server", instance="nfsd"),
+        told(0, 2, node="n3", component="lwfs_server", instance="/log", read_wait_to_100=3, read_wait_to_inf=1, queue_length=5),
         told(3, 8, node="n10"),
     ]
     return site
@@ -40,18 +41,24 @@ def listed(site, query=""):
 
 
 def test_the_list_is_searched_sorted_and_paged(disks):
-    everything = [("n1", "block_device", "sda"), ("n1", "block_device", "sdb/1"), ("n10", "block_device", "sda"), ("n2", "nfs_server", "nfsd")]
+    everything = [
+        ("n1", "block_device", "sda"),
+        ("n1", "block_device", "sdb/1"),
+        ("n10", "block_device", "sda"),
+        ("n2", "nfs_server", "nfsd"),
+        ("n3", "lwfs_server", "/log"),
+    ]
     answer = listed(disks)
     assert names(answer) == everything
     assert {name: value for name, value in answer.items() if name != "components"} == {
-        "total": 4, "nodes": 3, "kinds": {"block_device": 3, "nfs_server": 1}, "next_cursor": None,
+        "total": 5, "nodes": 4, "kinds": {"block_device": 3, "lwfs_server": 1, "nfs_server": 1}, "next_cursor": None,
     }  # fmt: skip
     assert answer["components"][0] | {"first_ns": T0, "last_ns": T0 + 4 * S} == answer["components"][0]
-    assert names(listed(disks, "&search=NFS")) == everything[3:] == names(listed(disks, "&component=nfs_server"))
+    assert names(listed(disks, "&search=NFS")) == everything[3:4] == names(listed(disks, "&component=nfs_server"))
     assert names(listed(disks, "&node=n1")) == everything[:2] and names(listed(disks, "&node=n1&search=sdb")) == everything[1:2]
-    assert [one["last_ns"] for one in listed(disks, "&sort=-last_ns")["components"]] == [T0 + s * S for s in (9, 8, 4, 2)]
+    assert [one["last_ns"] for one in listed(disks, "&sort=-last_ns")["components"]] == [T0 + s * S for s in (9, 8, 4, 2, 2)]
     first = listed(disks, "&sort=-instance&limit=3")
-    assert names(first) == [everything[1], everything[0], everything[2]] or len(names(first)) == 3
+    assert names(first) == [everything[1], everything[0], everything[2]]
     rest = listed(disks, f"&sort=-instance&limit=3&cursor={first['next_cursor']}")
     assert sorted(names(first) + names(rest)) == everything and rest["next_cursor"] is None
     assert disks.get("/api/v1/components")["components"] == [], "the last 24 hours, by default"
@@ -68,19 +75,24 @@ def test_the_list_is_worked_out_once_for_a_while(disks):
 def test_a_series_has_units_and_what_is_known_when(disks):
     answer = disks.get(f"{SDA}&from_ns={T0}&to_ns={T0 + 6 * S}&step_s=2")
     assert {name: value for name, value in answer.items() if name != "values"} == {
-        "node": "n1", "component": "block_device", "instance": "sda", "instance_what": "Device name.", "from_ns": T0, "to_ns": T0 + 6 * S, "step_s": 2.0,
+        "node": "n1", "component": "block_device", "instance": "sda", "instance_what": "Name of the device.", "from_ns": T0, "to_ns": T0 + 6 * S, "step_s": 2.0,
         "t_ns": [T0, T0 + 2 * S, T0 + 4 * S], "last_ns": T0 + 4 * S, "values_left_out": 0,
     }  # fmt: skip
-    read, queue, wait, new = answer["values"]
+    read, queue, new = answer["values"]
     assert read | {"name": "read_bytes", "kind": "counter", "unit": "bytes", "total": 120.0, "per_s": [50.0, 10.0, None]} == read
     assert queue | {"kind": "gauge", "last": [4.0, 1.0, None], "min": [4.0, 1.0, None], "max": [4.0, 1.0, None], "mean": [4.0, 1.0, None]} == queue
-    assert wait | {"kind": "histogram", "unit": "us", "bounds": [100.0, None], "totals": [3.0, 1.0], "per_s": [[1.5, 0.0, None], [0.5, 0.0, None]]} == wait
     assert new | {"name": "new_value", "kind": "unknown", "unit": None, "what": "", "last": [None, 7.0, None]} == new
-    chosen = disks.get(f"{SDA}&from_ns={T0}&to_ns={T0 + 6 * S}&names=read_wait,new_value,none")
-    assert [value["name"] for value in chosen["values"]] == ["read_wait", "new_value"]
+    chosen = disks.get(f"{SDA}&from_ns={T0}&to_ns={T0 + 6 * S}&names=in_flight,new_value,none")
+    assert [value["name"] for value in chosen["values"]] == ["in_flight", "new_value"]
     assert len(disks.get(f"{SDA}&from_ns={T0}&to_ns={T0 + 3600 * S}&points=10")["t_ns"]) <= 10
     nothing = disks.get(f"{SDA}&from_ns={T0 + 1000 * S}&to_ns={T0 + 1060 * S}")
     assert (nothing["values"], nothing["last_ns"], len(nothing["t_ns"])) == ([], None, 60), "no data is no error"
+
+
+def test_a_histogram_has_its_bounds(disks):
+    answer = disks.get(f"{SERIES}?node=n3&component=lwfs_server&instance=/log&from_ns={T0}&to_ns={T0 + 4 * S}&step_s=2&names=read_wait")
+    (wait,) = answer["values"]
+    assert wait | {"kind": "histogram", "unit": "us", "bounds": [100.0, None], "totals": [3.0, 1.0], "per_s": [[1.5, None], [0.5, None]]} == wait
 
 
 def test_an_answer_is_kept_until_something_is_added_and_bears_a_tag(disks):

@@ -38,10 +38,11 @@ def site(tmp_path):
     made.store.marks = [(("n1", 255), Mark(5, (gap,), first_ns=6, last_ns=7, clock_offset_ns=-5, conflicts=1)), (("n2", 1), Mark(1, last_ns=5))]
     made.store.dead_letters = [Letters("n1", 255, "op", 3, 5, 7, 4, "op: bad", "{}"), Letters(None, None, "no JSON", 1, 5, 7, None, "no JSON: cut", "")]
     made.store.sample_rows = [{"node": "n1", "component": "agent", "start": 0, "end": 1, "values": {"lost": 2, "folded": 3}}]
-    values = {"read_bytes": 9, "queue_length": 2, "read_wait_to_100": 3, "read_wait_to_inf": 1, "strange": 5}
-    disk = {"node": "n1", "component": "block_device", "instance": "sda", "values": values}
+    values = {"queue_length": 2, "read_wait_to_100": 3, "read_wait_to_inf": 1, "strange": 5}
+    disk = {"node": "n1", "component": "block_device", "instance": "sda", "values": {"read_bytes": 9, "in_flight": 2}}
+    server = {"node": "n1", "component": "lwfs_server", "instance": "/log/a b", "values": values}
     now_ns = time.time_ns()
-    made.store.sample_rows += [disk | {"start": now_ns - 9 * S, "end": now_ns - 8 * S}, disk | {"start": 0, "end": 5}]
+    made.store.sample_rows += [one | {"start": now_ns - 9 * S, "end": now_ns - 8 * S} for one in (disk, server)] + [disk | {"start": 0, "end": 5}]
     made.store.high_water = [{"node": "n1", "boot": "0" * 16, "seq": 5, "missing": 0, "last_append_ns": 7}]
     yield made
     made.close()
@@ -105,6 +106,12 @@ def test_what_changes_something_answers_as_described(site):
     made = call("post", "/api/v1/tokens", 201, json={"label": "laptop"}).get_json()
     call("delete", f"/api/v1/tokens/{made['id']}", 204, "/api/v1/tokens/{token_id}")
     call("delete", "/api/v1/session", 204)
+
+
+def test_a_component_with_values_of_every_kind_is_valid(site):
+    answer = site.get("/api/v1/components/series?node=n1&component=lwfs_server&instance=/log/a b")
+    validate(response_schema("/api/v1/components/series", 200), answer)
+    assert [value["kind"] for value in answer["values"]] == ["histogram", "gauge", "unknown"]
 
 
 @pytest.mark.parametrize("path", GETS)

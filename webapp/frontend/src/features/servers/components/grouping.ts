@@ -51,7 +51,7 @@ export interface Grouped {
   quiet: Value[];
 }
 
-const PAIRS = [["read", "write"], ["received", "sent"], ["rx", "tx"]] as const;
+const PAIRS = [["read", "write"], ["reads", "writes"], ["receive", "transmit"], ["received", "sent"]] as const;
 
 /** Which values stand in one chart, and which are not worth one, as they were 0 all the time; where all were, all are shown. */
 export function grouped(values: readonly Value[]): Grouped {

@@ -5,6 +5,9 @@ type Format = (value: number | null) => string;
 /** Units of time, in seconds. */
 const SECONDS: Record<string, number> = { s: 1, ms: 1e-3, us: 1e-6, ns: 1e-9 };
 
+/** Units of energy, in joules. */
+const JOULES: Record<string, number> = { uJ: 1e-6 };
+
 /** "read_wait" → "Read wait"; names that are written otherwise stay so. */
 export function inWords(name: string): string {
   const short: Record<string, string> = { nfs: "NFS", lwfs: "LWFS", cpu: "CPU", rss: "RSS", io: "I/O", rpc: "RPC" };
@@ -14,7 +17,7 @@ export function inWords(name: string): string {
 
 /** A value's name in words, without the unit that its numbers bear: "Busy" for "busy_s". */
 export function valueWords({ name, unit, kind }: { name: string; unit: string | null; kind: string }): string {
-  const suffix = unit !== null && unit in SECONDS ? /_(s|ms|us|ns|seconds)$/ : kind === "gauge" && unit === "bytes" ? /_bytes$/ : null;
+  const suffix = unit !== null && unit in SECONDS ? /_(s|ms|us|ns|seconds)$/ : unit !== null && unit in JOULES ? /_uj$/ : kind === "gauge" && unit === "bytes" ? /_bytes$/ : null;
   return inWords(suffix === null ? name : name.replace(suffix, ""));
 }
 
@@ -25,8 +28,10 @@ export function formatShare(value: number | null): string {
   return `${percent === 0 || percent >= 9.95 ? percent.toFixed(0) : percent.toPrecision(2)} %`;
 }
 
-/** How a counter's rate is written. Seconds a second are a share of the time. */
+/** How a counter's rate is written. Seconds a second are a share of the time, joules a second are watts. */
 export function rateFormat(unit: string | null): Format {
+  const joules = JOULES[unit ?? ""];
+  if (joules !== undefined) return (value) => (value === null ? UNKNOWN : `${formatCount(value * joules)} W`);
   const seconds = SECONDS[unit ?? ""];
   if (seconds !== undefined) return (value) => formatShare(value === null ? null : value * seconds);
   return unit === "bytes" ? formatByteRate : formatRate;
@@ -43,6 +48,7 @@ export function amountFormat(unit: string | null): Format {
 export function unitWord(unit: string | null, isRate: boolean): string {
   if (unit === null || unit === "bytes") return "";
   if (unit in SECONDS) return isRate ? "of the time" : "";
+  if (unit in JOULES && isRate) return "";
   return isRate ? `${unit} per second` : unit;
 }
 
