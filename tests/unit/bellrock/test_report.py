@@ -136,7 +136,7 @@ def test_nodes_that_stand_for_processes_are_said() -> None:
 
 def test_a_failed_job_tells_its_exit_code_and_a_running_one_its_time() -> None:
     assert "failed with exit code 3 in 12.5 s" in report.first_line({**JOB, "state": "failed", "exit_code": 3}, PROFILE)
-    assert "running for 12.5 s" in report.first_line({**JOB, "state": "running"}, PROFILE)
+    assert "running for 12.5 s" in report.first_line({**JOB, "state": "running", "end_ns": None}, PROFILE)
 
 
 def test_the_report_shows_every_part() -> None:
