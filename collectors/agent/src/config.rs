@@ -1,6 +1,7 @@
 //! The agent's settings: a TOML file, then flags. `agent.sample.toml` documents each.
 
 use crate::sources::lwfs_client;
+use crate::sources::samples::pattern;
 use crate::sys;
 use serde::Deserialize;
 use std::fmt;
@@ -91,6 +92,11 @@ pub struct Config {
     pub lwfs_client_logs: Vec<PathBuf>,
     pub lwfs_client_time_zone: String,
     pub lwfs_client_window_s: u64,
+    pub node_period_s: u64,
+    pub node_interfaces: Vec<String>,
+    pub block_device_period_s: u64,
+    pub block_devices: Vec<String>,
+    pub block_device_partitions: bool,
     pub metrics: String,
     pub tls: Tls,
     /// Not a setting of the file: `--root`.
@@ -120,6 +126,11 @@ impl Default for Config {
             lwfs_client_logs: Vec::new(),
             lwfs_client_time_zone: String::new(),
             lwfs_client_window_s: 10,
+            node_period_s: 1,
+            node_interfaces: Vec::new(),
+            block_device_period_s: 1,
+            block_devices: ["*", "!loop*", "!ram*"].map(String::from).to_vec(),
+            block_device_partitions: false,
             metrics: String::new(),
             tls: Tls::default(),
             root: PathBuf::new(),
@@ -199,6 +210,8 @@ impl Config {
                 1 << 20,
             ),
             ("lwfs_client_window_s", self.lwfs_client_window_s, 1, 3600),
+            ("node_period_s", self.node_period_s, 0, 3600),
+            ("block_device_period_s", self.block_device_period_s, 0, 3600),
         ];
         for (name, value, low, high) in bounds {
             if !(low..=high).contains(&value) {
@@ -208,6 +221,8 @@ impl Config {
             }
         }
         lwfs_client::check(&self.lwfs_client_logs, &self.lwfs_client_time_zone)?;
+        pattern::check("node_interfaces", &self.node_interfaces)?;
+        pattern::check("block_devices", &self.block_devices)?;
         // A full spool must get room from acknowledgements: they free whole segments.
         self.segment_max_bytes = self.segment_max_bytes.min(self.spool_max_bytes / 4);
         self.tls.check()?;

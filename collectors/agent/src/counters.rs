@@ -79,6 +79,8 @@ counters! {
     late_replies,
     /// Bytes of logs that were gone before they were read.
     lost_log_bytes,
+    /// Things that a source of samples could not read or understand, at each look.
+    failed_reads,
     /// Spool entries that were found torn or damaged.
     torn_entries,
     /// Positions in the spool that broke off or made no sense.
@@ -165,6 +167,28 @@ impl Sampler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::samples::golden::Defined;
+
+    #[test]
+    fn the_schema_tells_of_every_value() {
+        let defined = Defined::of("agent");
+        let counters = Counters::default();
+        let gauges = Gauges {
+            spool_bytes: 1,
+            rings: 1,
+            ended: true,
+        };
+        let mut out = b"{\"kind\":\"sample\"".to_vec();
+        Sampler::new(0).write(&mut out, "n", 1, &counters, &gauges);
+        out.push(b'}');
+        let event: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let told = event["values"].as_object().unwrap().keys();
+        let told = told.map(|name| defined.find(name).0.to_string()).collect();
+        defined.are_all(&told);
+        for (name, _) in counters.each() {
+            assert_eq!(defined.find(name), (name, "counter"));
+        }
+    }
 
     #[test]
     fn counters_are_shipped_as_deltas() {

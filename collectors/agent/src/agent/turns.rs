@@ -37,8 +37,18 @@ impl Agent {
             if self.worked.elapsed() >= REST_AFTER && self.batch.rest() {
                 memory::trim_heap();
             }
-            sys::wait(pause);
+            sys::wait(self.until_due().map_or(pause, |due| pause.min(due)));
         }
+    }
+
+    /// Until a source wants to look again, whatever the rings hold; rounded up, so as not to wake too early.
+    fn until_due(&self) -> Option<Duration> {
+        let due = self
+            .sources
+            .iter()
+            .filter_map(|source| source.due())
+            .min()?;
+        Some(due.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
     }
 
     /// Reads everything that is there. `None`: asked to stop while the spool could not be written.

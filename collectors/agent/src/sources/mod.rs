@@ -1,30 +1,53 @@
 //! Sources: what the agent reads. Each is one module; a line in `all` makes it exist.
 
+mod block_device;
 pub(crate) mod cursors;
 mod jobs;
 pub mod lwfs_client;
+mod node;
 mod own_file;
 pub(crate) mod preload;
+pub mod samples;
 mod user_dirs;
 
 pub use user_dirs::prepare_base;
 
 use self::cursors::Reader;
+use self::samples::{Probe, Sampled};
 use crate::clock::Now;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::ship::batch::Batch;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Every source, in the order in which they are read.
 pub fn all(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
-    vec![
+    let mut all = sampled(config, counters);
+    let others: [Box<dyn Source>; 3] = [
         Box::new(preload::Preload::new(config, counters.clone())),
         Box::new(lwfs_client::LwfsClient::new(config, counters.clone())),
         // After the others: a job's end follows what its processes did.
         Box::new(jobs::Jobs::new(config, counters.clone())),
-    ]
+    ];
+    all.extend(others);
+    all
+}
+
+/// Those that look at the machine itself: first, since their samples say when that was. The number is the tag of their cursors.
+fn sampled(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
+    let boot = samples::kernel_boot(config);
+    let mut all: Vec<Box<dyn Source>> = Vec::new();
+    let mut add = |probe: Box<dyn Probe>, tag: u8, period_s: u64| {
+        if period_s > 0 {
+            all.push(Box::new(Sampled::new(probe, tag, period_s, boot, counters)));
+        }
+    };
+    add(Box::new(node::Node::new(config)), 16, config.node_period_s);
+    let devices = block_device::BlockDevice::new(config);
+    add(Box::new(devices), 17, config.block_device_period_s);
+    all
 }
 
 /// Those of which reading changes nothing: logs.
@@ -94,6 +117,11 @@ pub trait Source {
 
     /// What was read so far is in the spool.
     fn committed(&mut self);
+
+    /// When it will have something to do that no ring tells of.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
 
     /// Files that it is reading.
     fn open_files(&self) -> u64 {

@@ -107,6 +107,13 @@ impl Server {
             .collect()
     }
 
+    /// Samples of a component, in the order in which they were spooled.
+    pub fn samples(&self, component: &str) -> Vec<Value> {
+        let mut samples = self.events("sample");
+        samples.retain(|e| e["component"] == component);
+        samples
+    }
+
     pub fn operations(&self) -> u64 {
         let runs = self.events("run");
         runs.iter()

@@ -2,6 +2,7 @@
 
 mod flags;
 mod harness;
+mod samples;
 #[path = "../../src/scratch.rs"]
 mod scratch;
 mod spool;
@@ -97,9 +98,11 @@ fn a_server_that_is_away_for_a_while_gets_everything_later() {
     );
     assert_eq!(server.operations(), 500);
     // The first sample may tell of a part only.
-    let samples = server.events("sample");
-    let own = samples.iter().filter(|e| e["component"] == "agent");
-    let seen: u64 = own.filter_map(|e| e["values"]["seen"].as_u64()).sum();
+    let own = server.samples("agent");
+    let seen: u64 = own
+        .iter()
+        .filter_map(|e| e["values"]["seen"].as_u64())
+        .sum();
     assert_eq!(seen, 500);
 }
 

@@ -43,7 +43,7 @@ fn a_spool_that_could_not_be_written_is_told_when_it_can() {
     until("the ring's removal", || !program.path.exists());
     assert_eq!(terminate(&mut child), Some(0));
     assert_eq!(server.operations(), done);
-    let samples = server.events("sample");
+    let samples = server.samples("agent");
     let sum = |name: &str| -> u64 {
         let values = samples.iter().map(|e| e["values"][name].as_u64().unwrap());
         values.sum()
@@ -93,7 +93,7 @@ fn a_full_spool_stops_the_reading_and_loses_nothing() {
         runs.iter().any(|e| e["flags"].as_u64().unwrap() & 1 == 1),
         "some were folded"
     );
-    let samples = server.events("sample");
+    let samples = server.samples("agent");
     let sum = |name: &str| -> u64 {
         samples
             .iter()

@@ -260,7 +260,7 @@ fn no_cut_of_a_data_line_is_an_operation() {
     ] {
         let line = format!("{STAMP}{text}");
         for end in 0..line.len() {
-            let cut = parse(line[..end].as_bytes());
+            let cut = parse(&line.as_bytes()[..end]);
             assert!(cut.is_none_or(|l| l.what == What::Done), "{}", &line[..end]);
         }
     }

@@ -1,0 +1,292 @@
+//! Samples: what one component did in an interval, read again and again.
+//!
+//! A `Probe` reads one kind of component; a `Sampled` makes a source of it. Counters become what they moved since the last sample. An instance that
+//! stands still is passed over, but told once in QUIET_MAX: by a sample of the stretch, which lies before that of the next change, so that one
+//! instance's samples follow each other without a gap.
+
+#[cfg(test)]
+pub mod golden;
+pub mod pattern;
+pub mod reading;
+pub mod schedule;
+pub mod text;
+pub mod track;
+
+use self::reading::{Found, Reading};
+use self::schedule::Schedule;
+use self::track::{At, Fields, Track};
+use super::cursors::{block, Reader};
+use super::{Pass, Progress, Source};
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::ship::batch::Batch;
+use crate::{info, log};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tracepack::ring::file_id;
+
+/// Instances of one source.
+pub const INSTANCES_MAX: usize = 4096;
+const INSTANCE_BYTES_MAX: usize = 255;
+/// An instance that stands still is told once in this time.
+const QUIET_MAX_NS: i64 = 60_000_000_000;
+/// Pause before what was not there is looked for again.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// Reads one kind of component. It keeps nothing that a restart of the agent would miss.
+pub trait Probe {
+    /// The component that its samples are of.
+    fn component(&self) -> &'static str;
+
+    /// Where it looks, for whoever wonders why nothing comes.
+    fn place(&self) -> String;
+
+    /// What there is now. Never waits.
+    fn read(&mut self, found: &mut Found);
+}
+
+/// Names this start of the machine: counters of another one begin anew.
+pub fn kernel_boot(config: &Config) -> u64 {
+    let path = config.under_root(Path::new("/proc/sys/kernel/random/boot_id"));
+    let mut text = Vec::new();
+    // Without it the counters themselves must tell: all count from 0 then.
+    let _ = text::read(&path, 64, &mut text);
+    file_id(&text)
+}
+
+/// What was read and is not told yet, since the batch was full.
+struct Waiting {
+    readings: std::vec::IntoIter<Reading>,
+    at: At,
+    /// Nothing is missing: an instance that is not among them is gone.
+    is_whole: bool,
+}
+
+/// How the last look went, as far as it was said.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    Absent,
+    Failing,
+}
+
+/// Owned by the agent's thread. Bounded by INSTANCES_MAX; at a kill the spool has it as of the last sample.
+pub struct Sampled {
+    probe: Box<dyn Probe>,
+    tag: u8,
+    counters: Arc<Counters>,
+    kernel_boot: u64,
+    schedule: Schedule,
+    tracks: BTreeMap<String, Track>,
+    /// How many there were.
+    looks: u64,
+    waiting: Option<Waiting>,
+    said: Said,
+}
+
+impl Sampled {
+    /// `tag`: of its cursors in the spool, its alone for ever.
+    pub fn new(
+        probe: Box<dyn Probe>,
+        tag: u8,
+        period_s: u64,
+        kernel_boot: u64,
+        counters: &Arc<Counters>,
+    ) -> Sampled {
+        Sampled {
+            probe,
+            tag,
+            counters: counters.clone(),
+            kernel_boot,
+            schedule: Schedule::every(Duration::from_secs(period_s)),
+            tracks: BTreeMap::new(),
+            looks: 0,
+            waiting: None,
+            said: Said::Nothing,
+        }
+    }
+
+    fn look(&mut self, at: At) {
+        let mut found = Found::default();
+        self.probe.read(&mut found);
+        self.looks += 1;
+        if found.readings.is_empty() && found.errors == 0 {
+            self.schedule.rest(LOOK_AGAIN);
+            self.tracks.clear();
+        } else {
+            self.schedule.done();
+        }
+        // Two that say they are the same, and what the spool could not know again.
+        found.readings.sort_by(|a, b| a.instance.cmp(&b.instance));
+        let mut refused = 0;
+        let mut last: Option<String> = None;
+        found.readings.retain(|reading| {
+            let is_new = last.as_ref() != Some(&reading.instance);
+            let is_good = is_new && reading.instance.len() <= INSTANCE_BYTES_MAX;
+            refused += !is_good as u64;
+            if is_good {
+                last = Some(reading.instance.clone());
+            }
+            is_good
+        });
+        let beyond = found.readings.len().saturating_sub(INSTANCES_MAX) as u64;
+        found.readings.truncate(INSTANCES_MAX);
+        if refused + beyond > 0 {
+            found.error(|| format!("{refused} instances have a name that another has, or one of more than {INSTANCE_BYTES_MAX} bytes, and {beyond} are more than {INSTANCES_MAX}; they are not told"));
+        }
+        self.say(&found);
+        self.counters.failed_reads.add(found.errors);
+        self.waiting = Some(Waiting {
+            is_whole: found.errors == 0,
+            readings: found.readings.into_iter(),
+            at,
+        });
+    }
+
+    /// Says what is new about how a look went.
+    fn say(&mut self, found: &Found) {
+        let component = self.probe.component();
+        let before = self.said;
+        self.said = match &found.first_error {
+            Some(_) => Said::Failing,
+            None if found.readings.is_empty() => Said::Absent,
+            None => Said::Nothing,
+        };
+        match (&found.first_error, before == self.said) {
+            (_, true) => {}
+            (Some(error), false) => {
+                let more = match found.errors {
+                    1 => String::new(),
+                    n => format!(" (and {} more)", n - 1),
+                };
+                log::line(
+                    "warning",
+                    component,
+                    format_args!("{component}: {error}{more}; what can be told is told, and it is tried again"),
+                )
+            }
+            (None, false) if self.said == Said::Absent => info!(
+                "no component",
+                "{component}: nothing there ({}); looked for again every {} s",
+                self.probe.place(),
+                LOOK_AGAIN.as_secs()
+            ),
+            (None, false) => info!("component", "{component}: read without a fault"),
+        }
+    }
+
+    /// Tells one reading. False: the batch has no room.
+    fn tell(&mut self, reading: &Reading, at: At, is_whole: bool, batch: &mut Batch) -> bool {
+        let at = reading.time_ns.map_or(at, At::told);
+        let Some(track) = self.tracks.get_mut(&reading.instance) else {
+            let mut track = Track::begin(reading, at);
+            track.look = self.looks;
+            self.tracks.insert(reading.instance.clone(), track);
+            return true;
+        };
+        track.look = self.looks;
+        let change = track.compare(reading);
+        let is_quiet = at.boot_ns.saturating_sub(track.told.boot_ns) >= QUIET_MAX_NS;
+        if change.is_none && !is_quiet {
+            track.seen = at;
+            return true;
+        }
+        let component = self.probe.component();
+        let counters = &self.counters;
+        let mut push = |tell: &mut dyn FnMut(Fields)| {
+            let is_pushed = batch.push("sample", |out| tell(Fields { out, component }));
+            counters.records.add(is_pushed as u64);
+            is_pushed
+        };
+        if !change.is_none
+            && track.seen.boot_ns > track.told.boot_ns
+            && !push(&mut |fields| track.tell_quiet(reading, fields))
+        {
+            return false;
+        }
+        push(&mut |fields| track.tell(reading, &change, at, is_whole, fields))
+    }
+
+    /// Tells what waits. False: the batch is full.
+    fn tell_all(&mut self, batch: &mut Batch) -> bool {
+        let Some(mut waiting) = self.waiting.take() else {
+            return true;
+        };
+        while let Some(reading) = waiting.readings.as_slice().first() {
+            if !self.tell(reading, waiting.at, waiting.is_whole, batch) {
+                self.waiting = Some(waiting);
+                return false;
+            }
+            waiting.readings.next();
+        }
+        if waiting.is_whole {
+            // Those that were not read are gone: what comes under their names is another thing.
+            self.tracks.retain(|_, track| track.look == self.looks);
+        }
+        true
+    }
+}
+
+impl Source for Sampled {
+    fn tag(&self) -> u8 {
+        self.tag
+    }
+
+    fn begin(&mut self, _pass: &mut Pass) {}
+
+    fn read(&mut self, pass: &mut Pass, batch: &mut Batch) -> Progress {
+        if self.waiting.is_none() && self.schedule.is_due() {
+            self.look(At::of(&pass.now));
+        }
+        match self.tell_all(batch) {
+            true => Progress::Done,
+            false => Progress::More,
+        }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        Some(self.schedule.next())
+    }
+
+    fn cursors(&self, all: bool, out: &mut Vec<u8>) {
+        for (instance, track) in &self.tracks {
+            if all || track.has_changed {
+                block(out, |out| {
+                    out.extend_from_slice(&self.kernel_boot.to_le_bytes());
+                    out.push(instance.len() as u8);
+                    out.extend_from_slice(instance.as_bytes());
+                    track.write_cursor(out);
+                });
+            }
+        }
+    }
+
+    fn forget(&mut self) {
+        self.tracks.clear();
+    }
+
+    fn restore(&mut self, cursor: &mut Reader) -> Option<()> {
+        let boot = cursor.u64()?;
+        let length = cursor.u8()? as usize;
+        let instance = std::str::from_utf8(cursor.take(length)?).ok()?;
+        let track = Track::read_cursor(cursor)?;
+        // Counters of another start of the machine say nothing of this one's.
+        let has_room = self.tracks.len() < INSTANCES_MAX || self.tracks.contains_key(instance);
+        if boot == self.kernel_boot && has_room {
+            self.tracks.insert(instance.to_string(), track);
+        }
+        Some(())
+    }
+
+    fn committed(&mut self) {
+        for track in self.tracks.values_mut() {
+            track.has_changed = false;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "samples_tests.rs"]
+mod tests;

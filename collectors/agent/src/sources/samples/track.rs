@@ -1,0 +1,284 @@
+//! One instance from read to read: what it last was, and what it did since. The spool keeps it, so that an agent's restart loses nothing.
+
+use super::reading::{Reading, Step, Value, What};
+use crate::clock::Now;
+use crate::event;
+use crate::sources::cursors::Reader;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Values of an instance, each part's by itself.
+const VALUES_MAX: usize = 4096;
+/// What a number on the wire can be at most, either way: 2^53.
+const NUMBER_MAX: u64 = 1 << 53;
+/// By how much UTC may run ahead of or behind the machine's own clock between two reads before it counts as set, ns.
+const CLOCK_SET_NS: i64 = 100_000_000;
+
+/// An instant on both clocks: how long an interval was says the one that nobody sets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct At {
+    /// Since the machine's start.
+    pub boot_ns: i64,
+    pub utc_ns: i64,
+}
+
+impl At {
+    pub fn of(now: &Now) -> At {
+        At {
+            boot_ns: now.utc_ns() - now.boot_utc_ns,
+            utc_ns: now.utc_ns(),
+        }
+    }
+
+    /// An instant that a log tells: there is one clock only.
+    pub fn told(utc_ns: i64) -> At {
+        At {
+            boot_ns: utc_ns,
+            utc_ns,
+        }
+    }
+
+    /// When an interval began that ends here, in the UTC of its end: never later than that.
+    fn start_ns(&self, since: At) -> i64 {
+        let length = self.boot_ns.saturating_sub(since.boot_ns).max(0);
+        let start = self.utc_ns.saturating_sub(length);
+        match start.saturating_sub(since.utc_ns).saturating_abs() <= CLOCK_SET_NS {
+            true => since.utc_ns.min(self.utc_ns),
+            false => start,
+        }
+    }
+}
+
+/// What became of an instance since the last read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Of each value of the reading: what a counter moved. `None`: a gauge, or a counter that was not there before.
+    moved: Vec<Option<u64>>,
+    pub is_none: bool,
+}
+
+/// Owned by its source; bounded by VALUES_MAX. What is in it at a kill the spool has, as of the last sample.
+pub struct Track {
+    /// End of the last sample, or the first read.
+    pub told: At,
+    /// The last read.
+    pub seen: At,
+    /// In which look of the source that was.
+    pub look: u64,
+    /// Key and bits of each value.
+    base: Vec<(u32, u64)>,
+    /// The spool does not have it so.
+    pub has_changed: bool,
+}
+
+impl Track {
+    /// The first read: only what comes after it counts.
+    pub fn begin(reading: &Reading, at: At) -> Track {
+        let mut track = Track {
+            told: at,
+            seen: at,
+            look: 0,
+            base: Vec::new(),
+            has_changed: true,
+        };
+        track.rebase(reading, true);
+        track
+    }
+
+    /// The bits of a value when it was last told; `place`: its place in the reading, where it mostly is here, too.
+    fn base_of(&self, place: usize, key: u32) -> Option<u64> {
+        let here = self.base.get(place).filter(|(own, _)| *own == key);
+        here.or_else(|| self.base.iter().find(|(own, _)| *own == key))
+            .map(|(_, bits)| *bits)
+    }
+
+    pub fn compare(&self, reading: &Reading) -> Change {
+        let based: Vec<Option<u64>> = (reading.values.iter().enumerate())
+            .map(|(place, value)| self.base_of(place, value.key()))
+            .collect();
+        let step = |value: &Value, base: Option<u64>| match (value.what, base) {
+            (What::Counter { raw, range, .. }, Some(base)) => Some(range.step(base, raw)),
+            _ => None,
+        };
+        let pairs = || reading.values.iter().zip(&based);
+        let reset: Vec<u32> = pairs()
+            .filter(|(value, base)| step(value, **base) == Some(Step::Reset))
+            .map(|(value, _)| value.part)
+            .collect();
+        let moved: Vec<Option<u64>> = pairs()
+            .map(|(value, base)| match (value.what, step(value, *base)?) {
+                (What::Counter { raw, .. }, _) if reset.contains(&value.part) => Some(raw),
+                (_, Step::Moved(by)) => Some(by),
+                _ => Some(0),
+            })
+            .collect();
+        let is_same =
+            |((value, base), moved): ((&Value, &Option<u64>), &Option<u64>)| match value.what {
+                What::Counter { .. } => *moved == Some(0),
+                What::Gauge(_) => *base == Some(value.what.bits()),
+            };
+        Change {
+            is_none: reading.values.len() == self.base.len() && pairs().zip(&moved).all(is_same),
+            moved,
+        }
+    }
+
+    /// Writes the sample of what changed until `at`, and goes on from there. `is_whole`: a value that is missing is gone, not unread.
+    pub fn tell(
+        &mut self,
+        reading: &Reading,
+        change: &Change,
+        at: At,
+        is_whole: bool,
+        fields: Fields,
+    ) {
+        let now = |value: &Value, moved: Option<u64>| match value.what {
+            What::Counter { scale, .. } => moved.map(|by| Number::whole(by, scale)),
+            What::Gauge(value) => Some(Number::Float(value)),
+        };
+        let values = reading.values.iter().zip(&change.moved);
+        let values = values.filter_map(|(value, moved)| Some((&*value.name, now(value, *moved)?)));
+        self.write(fields, reading, at, values);
+        self.rebase(reading, is_whole);
+        (self.told, self.seen, self.has_changed) = (at, at, true);
+    }
+
+    /// Writes the sample of the stretch until the last read, in which nothing changed. `reading` says the values' names.
+    pub fn tell_quiet(&mut self, reading: &Reading, fields: Fields) {
+        let before = |place: usize, value: &Value| {
+            let base = self.base_of(place, value.key())?;
+            Some(match value.what {
+                What::Counter { .. } => Number::Whole(0),
+                What::Gauge(_) => Number::Float(f64::from_bits(base)),
+            })
+        };
+        let values = reading.values.iter().enumerate();
+        let values =
+            values.filter_map(|(place, value)| Some((&*value.name, before(place, value)?)));
+        self.write(fields, reading, self.seen, values);
+        (self.told, self.has_changed) = (self.seen, true);
+    }
+
+    fn write<'a>(
+        &self,
+        Fields { out, component }: Fields,
+        reading: &Reading,
+        end: At,
+        values: impl Iterator<Item = (&'a str, Number)>,
+    ) {
+        event::text(out, "component", Some(component.as_bytes()));
+        event::text(out, "instance", Some(reading.instance.as_bytes()));
+        event::integer(out, "start", end.start_ns(self.told));
+        event::integer(out, "end", end.utc_ns);
+        let mut sums: BTreeMap<&str, Number> = BTreeMap::new();
+        for (name, number) in values {
+            sums.entry(name)
+                .and_modify(|sum| sum.add(number))
+                .or_insert(number);
+        }
+        out.extend_from_slice(b",\"values\":{");
+        let begin = out.len();
+        for (name, number) in sums {
+            number.write(out, name);
+        }
+        if out.len() > begin {
+            out.remove(begin); // the first comma
+        }
+        out.push(b'}');
+    }
+
+    /// What is read next is compared with this. A counter that went back, or could not be read, stays where it was.
+    fn rebase(&mut self, reading: &Reading, is_whole: bool) {
+        let values = reading.values.iter().take(VALUES_MAX).enumerate();
+        let bits = |(place, value): (usize, &Value)| {
+            let (key, bits) = (value.key(), value.what.bits());
+            let back = match (value.what, self.base_of(place, key)) {
+                (What::Counter { range, .. }, Some(base)) => {
+                    (range.step(base, bits) == Step::Back).then_some(base)
+                }
+                _ => None,
+            };
+            (key, back.unwrap_or(bits))
+        };
+        let mut base: Vec<(u32, u64)> = values.map(bits).collect();
+        if !is_whole {
+            let keys: BTreeSet<u32> = base.iter().map(|(key, _)| *key).collect();
+            let unread = self.base.iter().filter(|(key, _)| !keys.contains(key));
+            base.extend(unread.take(VALUES_MAX - base.len()));
+        }
+        self.base = base;
+    }
+
+    pub fn write_cursor(&self, out: &mut Vec<u8>) {
+        for number in [self.told.boot_ns, self.told.utc_ns] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&(self.base.len() as u16).to_le_bytes());
+        for (key, bits) in &self.base {
+            out.extend_from_slice(&key.to_le_bytes());
+            out.extend_from_slice(&bits.to_le_bytes());
+        }
+    }
+
+    /// `None`: it breaks off or makes no sense.
+    pub fn read_cursor(cursor: &mut Reader) -> Option<Track> {
+        let [boot_ns, utc_ns] = cursor.u64s()?.map(|number| number as i64);
+        let told = At { boot_ns, utc_ns };
+        let count = cursor.u16()? as usize;
+        if count > VALUES_MAX {
+            return None;
+        }
+        let mut base = Vec::new();
+        for _ in 0..count {
+            base.push((cursor.u32()?, cursor.u64()?));
+        }
+        Some(Track {
+            told,
+            seen: told,
+            look: 0,
+            base,
+            has_changed: false,
+        })
+    }
+}
+
+/// Where a sample's fields go, and of what component it is.
+pub struct Fields<'a> {
+    pub out: &'a mut Vec<u8>,
+    pub component: &'a str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Number {
+    Whole(u64),
+    Float(f64),
+}
+
+impl Number {
+    fn whole(moved: u64, scale: u32) -> Number {
+        Number::Whole(moved.saturating_mul(scale as u64).min(NUMBER_MAX))
+    }
+
+    fn add(&mut self, other: Number) {
+        *self = match (*self, other) {
+            (Number::Whole(a), Number::Whole(b)) => {
+                Number::Whole(a.saturating_add(b).min(NUMBER_MAX))
+            }
+            (Number::Float(a), Number::Float(b)) => Number::Float(a + b),
+            (own, _) => own,
+        }
+    }
+
+    /// A gauge that is no number the wire can bear is left out.
+    fn write(self, out: &mut Vec<u8>, name: &str) {
+        match self {
+            Number::Whole(value) => event::integer(out, name, value as i64),
+            Number::Float(value) if value.abs() > NUMBER_MAX as f64 || value.is_nan() => {}
+            Number::Float(value) if value.fract() == 0.0 => event::integer(out, name, value as i64),
+            Number::Float(value) => event::float(out, name, value),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "track_tests.rs"]
+mod tests;
