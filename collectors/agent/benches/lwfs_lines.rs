@@ -4,8 +4,8 @@
 //! turn's scan is that of the bytes as they lie; what else the machine does only adds.
 //! Flags: `--requests-only` (else each request has its reply), `--bench` (from cargo).
 
-use bellrock_agent::sources::lwfs_client::lines::{Lines, Next};
-use bellrock_agent::sources::lwfs_client::local_time::{zone, LocalTime};
+use bellrock_agent::sources::log_file::lines::{Lines, Next};
+use bellrock_agent::sources::log_file::local_time::{zone, LocalTime};
 use bellrock_agent::sources::lwfs_client::trace::Trace;
 use bellrock_agent::sys;
 use random::Random;
@@ -81,7 +81,7 @@ fn log(with_replies: bool) -> Vec<u8> {
 
 /// Reads a log as the agent does, from memory; answers lines and records.
 fn merge(log: &[u8]) -> (u64, u64) {
-    let clock = LocalTime::new(zone("Asia/Shanghai").expect("a zone"), 0);
+    let clock = LocalTime::new(zone("Asia/Shanghai", "zone").expect("a zone"), 0);
     let mut trace = Trace::new(clock, WINDOW_NS, TABLE_BYTES);
     let mut lines = Lines::default();
     let (mut count, mut records, mut at) = (0, 0, 0);

@@ -220,7 +220,7 @@ impl Config {
                 ));
             }
         }
-        lwfs_client::check(&self.lwfs_client_logs, &self.lwfs_client_time_zone)?;
+        lwfs_client::check(self)?;
         pattern::check("node_interfaces", &self.node_interfaces)?;
         pattern::check("block_devices", &self.block_devices)?;
         // A full spool must get room from acknowledgements: they free whole segments.

@@ -3,9 +3,9 @@
 //! Input: how the log is cut into pieces and which zone its times are in (one byte each), then the log.
 
 use super::{mutator, reached, stage, Random, Stage, Target};
+use crate::sources::log_file::lines::{Lines, Next, LINE_BYTES_MAX};
+use crate::sources::log_file::local_time::{zone, LocalTime};
 use crate::sources::lwfs_client::line::{parse, Line, What};
-use crate::sources::lwfs_client::lines::{Lines, Next, LINE_BYTES_MAX};
-use crate::sources::lwfs_client::local_time::{zone, LocalTime};
 use crate::sources::lwfs_client::trace::Trace;
 use jiff::tz::TimeZone;
 use tracepack::record::{Op, OP_NAMES};
@@ -69,7 +69,7 @@ pub struct LineFuzz {
 impl LineFuzz {
     pub fn new() -> LineFuzz {
         LineFuzz {
-            zones: ["UTC", "Europe/Berlin"].map(|name| zone(name).unwrap()),
+            zones: ["UTC", "Europe/Berlin"].map(|name| zone(name, "zone").unwrap()),
             lines: Lines::default(),
         }
     }

@@ -37,7 +37,7 @@ fn cursors_cut_or_changed_do_no_harm() {
         let mut changed = cursors.clone();
         changed[at] ^= 1 << random.below(8);
         for bytes in [&cursors[..at], &changed] {
-            let mut other = LwfsClient::new(&site.config, site.counters.clone());
+            let mut other = super::super::new(&site.config, site.counters.clone());
             restore_one(&mut other, false, bytes);
             let mut pass = Pass::new(now(), true);
             let mut batch = Batch::new("n1", 1, 1, 4096, RAW_BYTES_MAX);
@@ -69,13 +69,13 @@ fn a_place_beyond_the_tables_is_told() {
     assert_eq!(cursors[at..at + 8], [1, 0, 0, 0, 0, 0, 0, 0]);
     for (place, bad) in [(table::PLACES_MAX, 0), (table::PLACES_MAX + 1, 1)] {
         cursors[at + 4..at + 8].copy_from_slice(&(place as u32).to_le_bytes());
-        let mut of_log = LwfsClient::new(&site.config, site.counters.clone());
+        let mut of_log = super::super::new(&site.config, site.counters.clone());
         assert_eq!(restore_one(&mut of_log, false, &cursors), bad);
         // Nor does a log that is read no longer come of it.
         site.config.lwfs_client_logs.clear();
-        let mut of_none = LwfsClient::new(&site.config, site.counters.clone());
+        let mut of_none = super::super::new(&site.config, site.counters.clone());
         assert_eq!(restore_one(&mut of_none, false, &cursors), bad);
-        assert_eq!(of_none.logs.len() as u64, 1 - bad);
+        assert_eq!(of_none.log_count() as u64, 1 - bad);
         site.config.lwfs_client_logs.push(site.dir.join("log"));
     }
 }

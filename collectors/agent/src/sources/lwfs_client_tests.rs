@@ -2,16 +2,20 @@
 
 use super::*;
 use crate::clock::Clock;
-use crate::ship::batch::{open_window, RAW_BYTES_MAX};
+use crate::ship::batch::{open_window, Batch, RAW_BYTES_MAX};
 use crate::sources::cursors::restore_one;
+use crate::sources::log_file::source::TURN_BYTES;
+use crate::sources::{Pass, Progress, Source};
 use crate::testing::{temp_dir, Random};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+#[path = "lwfs_client_rotation_tests.rs"]
+mod rotation;
 #[path = "lwfs_client_spool_tests.rs"]
 mod spool;
 
@@ -48,7 +52,7 @@ impl Site {
         change(&mut config);
         let counters = Arc::new(Counters::default());
         Site {
-            source: LwfsClient::new(&config, counters.clone()),
+            source: super::new(&config, counters.clone()),
             dir,
             config,
             counters,
@@ -79,7 +83,7 @@ impl Site {
 
     /// One pass; every batch is committed until `commits` of them were. Answers false if there was more: the agent was killed then.
     fn pass(&mut self, last: bool, events_max: u32, mut commits: usize) -> bool {
-        self.source.looked = None;
+        self.source.look_at_once();
         let mut pass = Pass::new(now(), last);
         self.source.begin(&mut pass);
         loop {
@@ -114,7 +118,7 @@ impl Site {
 
     /// A pass that stands still after each batch, which is committed, while `meanwhile` happens.
     pub fn pass_with(&mut self, last: bool, mut meanwhile: impl FnMut(&Site)) {
-        self.source.looked = None;
+        self.source.look_at_once();
         let mut pass = Pass::new(now(), last);
         self.source.begin(&mut pass);
         loop {
@@ -138,7 +142,7 @@ impl Site {
 
     /// The agent is gone; another one goes on from the spool.
     pub fn restart(&mut self) {
-        self.source = LwfsClient::new(&self.config, self.counters.clone());
+        self.source = super::new(&self.config, self.counters.clone());
         for cursors in &self.spool {
             assert_eq!(restore_one(&mut self.source, false, cursors), 0);
         }
@@ -421,7 +425,7 @@ fn a_run_is_shipped_when_its_window_is_over() {
         .collect();
     assert_eq!(counts, [11, 11]);
     // A job event waits: nothing stays behind.
-    site.source.looked = None;
+    site.source.look_at_once();
     let mut pass = Pass::new(now(), false);
     pass.settle.insert(0);
     site.source.begin(&mut pass);

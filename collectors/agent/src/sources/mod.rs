@@ -3,6 +3,7 @@
 mod block_device;
 pub(crate) mod cursors;
 mod jobs;
+pub mod log_file;
 pub mod lwfs_client;
 mod node;
 mod own_file;
@@ -27,7 +28,7 @@ pub fn all(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
     let mut all = sampled(config, counters);
     let others: [Box<dyn Source>; 3] = [
         Box::new(preload::Preload::new(config, counters.clone())),
-        Box::new(lwfs_client::LwfsClient::new(config, counters.clone())),
+        Box::new(lwfs_client::new(config, counters.clone())),
         // After the others: a job's end follows what its processes did.
         Box::new(jobs::Jobs::new(config, counters.clone())),
     ];
@@ -52,10 +53,7 @@ fn sampled(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
 
 /// Those of which reading changes nothing: logs.
 pub fn logs(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
-    vec![Box::new(lwfs_client::LwfsClient::of_anyone(
-        config,
-        counters.clone(),
-    ))]
+    vec![Box::new(lwfs_client::of_anyone(config, counters.clone()))]
 }
 
 /// One look at everything.

@@ -3,11 +3,11 @@
 //! A block is: length and path of the log, its place, how far its lines are counted, the places of the two tables that changed (all of
 //! them where all is asked for), the closed runs. Numbers are little-endian.
 
-use super::place::Place;
 use super::runs::{Named, OpenRun, Stream, NO_HANDLE};
 use super::table::PLACES_MAX;
 use super::trace::Trace;
 use crate::sources::cursors::Reader;
+use crate::sources::log_file::place::Place;
 use crate::sources::preload::ring::fields::is_sane;
 use std::rc::Rc;
 use tracepack::record::Run;
@@ -19,9 +19,8 @@ const NO_PATH: u16 = u16::MAX;
 const SKIPPING: u8 = 1;
 const COUNTED: u8 = 2;
 
-/// Appends a log's cursor.
-pub fn write(out: &mut Vec<u8>, log: &[u8], place: &Place, trace: &Trace, all: bool) {
-    bytes(out, Some(log));
+/// Appends a log's cursor, but for its path.
+pub fn write(out: &mut Vec<u8>, place: &Place, trace: &Trace, all: bool) {
     let Place {
         inode,
         offset,
@@ -173,11 +172,6 @@ fn read_section<T>(
         places.push((place, held));
     }
     Some(places)
-}
-
-/// The path of the log whose state comes next.
-pub fn log(r: &mut Reader) -> Option<Vec<u8>> {
-    read_bytes(r)?.map(<[u8]>::to_vec)
 }
 
 /// Gives a trace back what follows a log's path, and answers the place. `None`: it breaks off or makes no sense, and the trace is as it was.

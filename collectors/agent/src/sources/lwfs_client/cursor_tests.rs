@@ -1,6 +1,6 @@
 //! What a kill must not change although lines are read again: the counters, and the times on a change of the clocks.
 
-use crate::sources::lwfs_client::lines::LINE_BYTES_MAX;
+use crate::sources::log_file::lines::LINE_BYTES_MAX;
 use crate::sources::lwfs_client::tests::Site;
 
 #[test]

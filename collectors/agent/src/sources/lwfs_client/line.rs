@@ -12,11 +12,9 @@
 
 use super::errno;
 use super::numbers::{decimal, hex};
+use crate::sources::log_file::local_time::Stamp;
 use memchr::memmem;
 use tracepack::record::Op;
-
-/// `YYYY-MM-DD HH:MM:SS`, not looked into.
-pub type Stamp = [u8; 19];
 
 /// Longest place in the source (`fuse-bridge.c:1967:fuse_writev`) and longest component, bytes.
 const PLACE_BYTES_MAX: usize = 256;

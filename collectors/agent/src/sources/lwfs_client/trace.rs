@@ -5,9 +5,9 @@
 //! from the oldest line that waits.
 
 use super::line::{self, Data, Line, Outcome, What};
-use super::local_time::LocalTime;
 use super::runs::{Handles, Named, OpenRuns, Stream, NO_HANDLE};
 use crate::counters::Counters;
+use crate::sources::log_file::local_time::LocalTime;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use tracepack::record::{Op, Operation, FLAG_DIRECTORY, FLAG_SECONDS};

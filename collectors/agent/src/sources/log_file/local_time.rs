@@ -1,6 +1,5 @@
 //! From a log's local time to UTC.
 
-use super::line::Stamp;
 use crate::warn;
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
@@ -10,20 +9,23 @@ const STEP_BACK_MAX_S: i64 = 60;
 /// Years whose instants are ns in an i64, after the epoch in every zone.
 const YEARS: std::ops::RangeInclusive<i16> = 1971..=2261;
 
-/// The zone of a name such as `Asia/Shanghai`; "" is the node's own, or UTC where the node has none that can be read.
-pub fn zone(name: &str) -> Result<TimeZone, String> {
+/// `YYYY-MM-DD HH:MM:SS`, not looked into.
+pub type Stamp = [u8; 19];
+
+/// The zone of a name such as `Asia/Shanghai`, which `setting` gives; "" is the node's own, or UTC where the node has none that can be read.
+pub fn zone(name: &str, setting: &str) -> Result<TimeZone, String> {
     if name.is_empty() {
         return Ok(TimeZone::try_system().unwrap_or_else(|e| {
             warn!(
                 "time zone",
-                "the node's own: {e}; UTC is taken; set lwfs_client_time_zone if logs have another"
+                "the node's own: {e}; UTC is taken; set {setting} if logs have another"
             );
             TimeZone::UTC
         }));
     }
     TimeZone::get(name).map_err(|e| {
         format!(
-            "{name:?}: {e}; give a name of the tz database, such as \"Asia/Shanghai\" or \"UTC\""
+            "{setting}: {name:?}: {e}; give a name of the tz database, such as \"Asia/Shanghai\" or \"UTC\""
         )
     })
 }
@@ -122,7 +124,7 @@ mod tests {
     }
 
     fn clock(name: &str) -> LocalTime {
-        LocalTime::new(zone(name).unwrap(), 0)
+        LocalTime::new(zone(name, "zone").unwrap(), 0)
     }
 
     #[test]
@@ -157,7 +159,7 @@ mod tests {
             seconds(&mut utc, "2016-07-27 15:34:34"),
             Some(1_469_633_674)
         );
-        assert!(zone("Mars/Olympus").is_err());
+        assert!(zone("Mars/Olympus", "zone").is_err());
     }
 
     /// 2026-10-25 in Berlin: 03:00 summer time became 02:00, 01:00 UTC.
@@ -188,7 +190,7 @@ mod tests {
             Some(first + 7200)
         );
         // The same after a restart.
-        let mut later = LocalTime::new(zone("Europe/Berlin").unwrap(), first + 3600);
+        let mut later = LocalTime::new(zone("Europe/Berlin", "zone").unwrap(), first + 3600);
         assert_eq!(
             seconds(&mut later, "2026-10-25 02:30:00"),
             Some(first + 5400)

@@ -43,7 +43,8 @@ pub struct Tail {
     has_grown: bool,
     /// Left with so many bytes, to be watched for so many looks.
     left: Option<(File, u64, u32)>,
-    was_missing: bool,
+    /// As the last look found it.
+    pub was_missing: bool,
 }
 
 impl Tail {
@@ -281,7 +282,3 @@ impl Tail {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "tail_tests.rs"]
-mod tests;
