@@ -77,9 +77,9 @@ pub struct Value {
 }
 
 impl Value {
-    /// By which it is known again in the spool.
-    pub fn key(&self) -> u32 {
-        file_id(self.name.as_bytes()) as u32 ^ self.part
+    /// By which it is known again in the spool: its part, and its name's hash.
+    pub fn key(&self) -> u64 {
+        (self.part as u64) << 32 | file_id(self.name.as_bytes()) & 0xffff_ffff
     }
 }
 

@@ -53,6 +53,8 @@ impl At {
 pub struct Change {
     /// Of each value of the reading: what a counter moved. `None`: a gauge, or a counter that was not there before.
     moved: Vec<Option<u64>>,
+    /// Parts that began anew.
+    reset: Vec<u32>,
     pub is_none: bool,
 }
 
@@ -65,7 +67,7 @@ pub struct Track {
     /// In which look of the source that was.
     pub look: u64,
     /// Key and bits of each value.
-    base: Vec<(u32, u64)>,
+    base: Vec<(u64, u64)>,
     /// The spool does not have it so.
     pub has_changed: bool,
 }
@@ -80,12 +82,12 @@ impl Track {
             base: Vec::new(),
             has_changed: true,
         };
-        track.rebase(reading, true);
+        track.rebase(reading);
         track
     }
 
     /// The bits of a value when it was last told; `place`: its place in the reading, where it mostly is here, too.
-    fn base_of(&self, place: usize, key: u32) -> Option<u64> {
+    fn base_of(&self, place: usize, key: u64) -> Option<u64> {
         let here = self.base.get(place).filter(|(own, _)| *own == key);
         here.or_else(|| self.base.iter().find(|(own, _)| *own == key))
             .map(|(_, bits)| *bits)
@@ -119,6 +121,7 @@ impl Track {
         Change {
             is_none: reading.values.len() == self.base.len() && pairs().zip(&moved).all(is_same),
             moved,
+            reset,
         }
     }
 
@@ -138,7 +141,13 @@ impl Track {
         let values = reading.values.iter().zip(&change.moved);
         let values = values.filter_map(|(value, moved)| Some((&*value.name, now(value, *moved)?)));
         self.write(fields, reading, at, values);
-        self.rebase(reading, is_whole);
+        let unread = match is_whole {
+            true => Vec::new(),
+            false => self.unread(reading, &change.reset),
+        };
+        self.rebase(reading);
+        let room = VALUES_MAX - self.base.len();
+        self.base.extend(unread.into_iter().take(room));
         (self.told, self.seen, self.has_changed) = (at, at, true);
     }
 
@@ -186,8 +195,19 @@ impl Track {
         out.push(b'}');
     }
 
-    /// What is read next is compared with this. A counter that went back, or could not be read, stays where it was.
-    fn rebase(&mut self, reading: &Reading, is_whole: bool) {
+    /// Values that are not in the reading stay where they were, or count from 0 where their part began anew.
+    fn unread(&self, reading: &Reading, reset: &[u32]) -> Vec<(u64, u64)> {
+        let read: BTreeSet<u64> = reading.values.iter().map(Value::key).collect();
+        let unread = self.base.iter().filter(|(key, _)| !read.contains(key));
+        let bits = |key: u64, bits: u64| match reset.contains(&((key >> 32) as u32)) {
+            true => 0,
+            false => bits,
+        };
+        unread.map(|&(key, was)| (key, bits(key, was))).collect()
+    }
+
+    /// What is read next is compared with this. A counter that went back stays where it was.
+    fn rebase(&mut self, reading: &Reading) {
         let values = reading.values.iter().take(VALUES_MAX).enumerate();
         let bits = |(place, value): (usize, &Value)| {
             let (key, bits) = (value.key(), value.what.bits());
@@ -199,13 +219,7 @@ impl Track {
             };
             (key, back.unwrap_or(bits))
         };
-        let mut base: Vec<(u32, u64)> = values.map(bits).collect();
-        if !is_whole {
-            let keys: BTreeSet<u32> = base.iter().map(|(key, _)| *key).collect();
-            let unread = self.base.iter().filter(|(key, _)| !keys.contains(key));
-            base.extend(unread.take(VALUES_MAX - base.len()));
-        }
-        self.base = base;
+        self.base = values.map(bits).collect();
     }
 
     pub fn write_cursor(&self, out: &mut Vec<u8>) {
@@ -229,7 +243,7 @@ impl Track {
         }
         let mut base = Vec::new();
         for _ in 0..count {
-            base.push((cursor.u32()?, cursor.u64()?));
+            base.push((cursor.u64()?, cursor.u64()?));
         }
         Some(Track {
             told,

@@ -81,6 +81,17 @@ fn what_could_not_be_read_once_is_told_later() {
     assert_eq!(event["values"], serde_json::json!({"a": 0, "b": 20}));
 }
 
+#[test]
+fn what_was_not_read_when_all_began_anew_counts_from_0() {
+    let mut track = Track::begin(&counters(&[("a", 50), ("b", 70)]), at(1, 1));
+    let part = counters(&[("a", 6)]);
+    let change = track.compare(&part);
+    let event = sample(|fields| track.tell(&part, &change, at(2, 2), false, fields));
+    assert_eq!(event["values"], serde_json::json!({"a": 60}));
+    let event = told(&mut track, &counters(&[("a", 8), ("b", 9)]), at(3, 3));
+    assert_eq!(event["values"], serde_json::json!({"a": 20, "b": 90}));
+}
+
 /// One that fell says that all of the same part count from 0, also those that are beyond where they were.
 #[test]
 fn a_part_begins_anew_as_a_whole_and_by_itself() {
