@@ -97,6 +97,7 @@ pub struct Config {
     pub block_device_period_s: u64,
     pub block_devices: Vec<String>,
     pub block_device_partitions: bool,
+    pub nfs_server_period_s: u64,
     pub metrics: String,
     pub tls: Tls,
     /// Not a setting of the file: `--root`.
@@ -131,6 +132,7 @@ impl Default for Config {
             block_device_period_s: 1,
             block_devices: ["*", "!loop*", "!ram*"].map(String::from).to_vec(),
             block_device_partitions: false,
+            nfs_server_period_s: 1,
             metrics: String::new(),
             tls: Tls::default(),
             root: PathBuf::new(),
@@ -212,6 +214,7 @@ impl Config {
             ("lwfs_client_window_s", self.lwfs_client_window_s, 1, 3600),
             ("node_period_s", self.node_period_s, 0, 3600),
             ("block_device_period_s", self.block_device_period_s, 0, 3600),
+            ("nfs_server_period_s", self.nfs_server_period_s, 0, 3600),
         ];
         for (name, value, low, high) in bounds {
             if !(low..=high).contains(&value) {

@@ -5,6 +5,7 @@ pub(crate) mod cursors;
 mod jobs;
 pub mod log_file;
 pub mod lwfs_client;
+mod nfs_server;
 mod node;
 mod own_file;
 pub(crate) mod preload;
@@ -48,6 +49,8 @@ fn sampled(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
     add(Box::new(node::Node::new(config)), 16, config.node_period_s);
     let devices = block_device::BlockDevice::new(config);
     add(Box::new(devices), 17, config.block_device_period_s);
+    let nfs_server = nfs_server::NfsServer::new(config);
+    add(Box::new(nfs_server), 18, config.nfs_server_period_s);
     all
 }
 
