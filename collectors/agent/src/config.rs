@@ -1,6 +1,7 @@
 //! The agent's settings: a TOML file, then flags. `agent.sample.toml` documents each.
 
 use crate::sources::lwfs_client;
+use crate::sources::lwfs_server;
 use crate::sources::samples::pattern;
 use crate::sys;
 use serde::Deserialize;
@@ -92,6 +93,9 @@ pub struct Config {
     pub lwfs_client_logs: Vec<PathBuf>,
     pub lwfs_client_time_zone: String,
     pub lwfs_client_window_s: u64,
+    pub lwfs_server_logs: Vec<PathBuf>,
+    pub lwfs_server_time_zone: String,
+    pub lwfs_server_bounds_us: Vec<u64>,
     pub node_period_s: u64,
     pub node_interfaces: Vec<String>,
     pub block_device_period_s: u64,
@@ -127,6 +131,9 @@ impl Default for Config {
             lwfs_client_logs: Vec::new(),
             lwfs_client_time_zone: String::new(),
             lwfs_client_window_s: 10,
+            lwfs_server_logs: Vec::new(),
+            lwfs_server_time_zone: String::new(),
+            lwfs_server_bounds_us: (1..8).map(|digits| 10u64.pow(digits)).collect(),
             node_period_s: 1,
             node_interfaces: Vec::new(),
             block_device_period_s: 1,
@@ -224,6 +231,7 @@ impl Config {
             }
         }
         lwfs_client::check(self)?;
+        lwfs_server::check(self)?;
         pattern::check("node_interfaces", &self.node_interfaces)?;
         pattern::check("block_devices", &self.block_devices)?;
         // A full spool must get room from acknowledgements: they free whole segments.

@@ -20,10 +20,19 @@ pub fn run(config: Config) -> ExitCode {
         log::error(text);
         ExitCode::from(code)
     };
-    if config.lwfs_client_logs.is_empty() {
-        return fail(EXIT_USAGE, "--print: no log to read; give --lwfs-log FILE");
+    let logs = || {
+        config
+            .lwfs_client_logs
+            .iter()
+            .chain(&config.lwfs_server_logs)
+    };
+    if logs().next().is_none() {
+        return fail(
+            EXIT_USAGE,
+            "--print: no log to read; give --lwfs-log FILE, or name logs in --config FILE",
+        );
     }
-    for log in &config.lwfs_client_logs {
+    for log in logs() {
         let log = config.under_root(log);
         if let Err(why) = readable(&log) {
             return fail(

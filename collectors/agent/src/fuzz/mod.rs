@@ -8,6 +8,7 @@ mod line;
 mod mutator;
 mod ring;
 mod run;
+mod samples;
 mod schema;
 mod spool;
 mod spool_found;
@@ -57,6 +58,7 @@ pub fn target(name: &str) -> Option<Box<dyn Target>> {
         "frame" => Box::new(frame::Frame),
         "line" => Box::new(line::LineFuzz::new()),
         "ring" => Box::new(ring::RingFuzz::new()),
+        "samples" => Box::new(samples::SamplesFuzz::new()),
         "spool" => Box::new(spool::SpoolFuzz::new()),
         _ => return None,
     })

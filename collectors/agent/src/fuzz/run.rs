@@ -148,6 +148,11 @@ fn ring() {
 }
 
 #[test]
+fn samples() {
+    fuzz("samples");
+}
+
+#[test]
 fn spool() {
     fuzz("spool");
 }

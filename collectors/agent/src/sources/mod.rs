@@ -1,12 +1,13 @@
 //! Sources: what the agent reads. Each is one module; a line in `all` makes it exist.
 
-mod block_device;
+pub(crate) mod block_device;
 pub(crate) mod cursors;
 mod jobs;
 pub mod log_file;
 pub mod lwfs_client;
-mod nfs_server;
-mod node;
+pub mod lwfs_server;
+pub(crate) mod nfs_server;
+pub(crate) mod node;
 mod own_file;
 pub(crate) mod preload;
 pub mod samples;
@@ -27,9 +28,10 @@ use std::time::Instant;
 /// Every source, in the order in which they are read.
 pub fn all(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
     let mut all = sampled(config, counters);
-    let others: [Box<dyn Source>; 3] = [
+    let others: [Box<dyn Source>; 4] = [
         Box::new(preload::Preload::new(config, counters.clone())),
         Box::new(lwfs_client::new(config, counters.clone())),
+        Box::new(lwfs_server::new(config, counters.clone())),
         // After the others: a job's end follows what its processes did.
         Box::new(jobs::Jobs::new(config, counters.clone())),
     ];
@@ -56,7 +58,10 @@ fn sampled(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
 
 /// Those of which reading changes nothing: logs.
 pub fn logs(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
-    vec![Box::new(lwfs_client::of_anyone(config, counters.clone()))]
+    vec![
+        Box::new(lwfs_client::of_anyone(config, counters.clone())),
+        Box::new(lwfs_server::of_anyone(config, counters.clone())),
+    ]
 }
 
 /// One look at everything.

@@ -55,6 +55,20 @@ impl Node {
     }
 }
 
+/// All texts of /proc that a node's sample is made of, one after the other behind a byte of 1 each, as the fuzz target gives them.
+#[cfg(any(test, feature = "fuzz"))]
+pub fn parse_all(text: &[u8], found: &mut Found) {
+    let mut reading = Reading::new("n1");
+    let mut texts = text.split(|b| *b == 1);
+    let mut next = || texts.next().unwrap_or_default();
+    parse::processors(next(), 10_000_000, &mut reading, found);
+    for parse in [parse::load as Parse, parse::memory, parse::pressure] {
+        parse(next(), &mut reading, found);
+    }
+    network::parse(next(), |name| name != "lo", &mut reading, found);
+    found.readings.push(reading);
+}
+
 impl Probe for Node {
     fn component(&self) -> &'static str {
         "node"

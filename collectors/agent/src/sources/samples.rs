@@ -14,7 +14,7 @@ pub mod track;
 
 use self::reading::{Found, Reading};
 use self::schedule::Schedule;
-use self::track::{At, Fields, Track};
+use self::track::{At, To, Track};
 use super::cursors::{block, Reader};
 use super::{Pass, Progress, Source};
 use crate::config::Config;
@@ -30,8 +30,6 @@ use tracepack::ring::file_id;
 /// Instances of one source.
 pub const INSTANCES_MAX: usize = 4096;
 const INSTANCE_BYTES_MAX: usize = 255;
-/// An instance that stands still is told once in this time.
-const QUIET_MAX_NS: i64 = 60_000_000_000;
 /// Pause before what was not there is looked for again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
@@ -187,26 +185,12 @@ impl Sampled {
             return true;
         };
         track.look = self.looks;
-        let change = track.compare(reading);
-        let is_quiet = at.boot_ns.saturating_sub(track.told.boot_ns) >= QUIET_MAX_NS;
-        if change.is_none && !is_quiet {
-            track.seen = at;
-            return true;
-        }
-        let component = self.probe.component();
-        let counters = &self.counters;
-        let mut push = |tell: &mut dyn FnMut(Fields)| {
-            let is_pushed = batch.push("sample", |out| tell(Fields { out, component }));
-            counters.records.add(is_pushed as u64);
-            is_pushed
+        let to = To {
+            component: self.probe.component(),
+            counters: &self.counters,
+            batch,
         };
-        if !change.is_none
-            && track.seen.boot_ns > track.told.boot_ns
-            && !push(&mut |fields| track.tell_quiet(reading, fields))
-        {
-            return false;
-        }
-        push(&mut |fields| track.tell(reading, &change, at, is_whole, fields))
+        track.go_on(reading, at, is_whole, to)
     }
 
     /// Tells what waits. False: the batch is full.

@@ -1,5 +1,6 @@
 //! Where reading has come to in a log, and how its file is known again.
 
+use crate::sources::cursors::Reader;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use tracepack::ring::file_id;
@@ -22,6 +23,37 @@ pub struct Place {
     pub print: u64,
     /// `offset` lies in a line that is passed over.
     pub skipping: bool,
+}
+
+impl Place {
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let times = [
+            self.inode,
+            self.offset,
+            self.size,
+            self.modified_ns as u64,
+            self.print,
+        ];
+        for number in times {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&self.print_bytes.to_le_bytes());
+        out.push(self.skipping as u8);
+    }
+
+    /// `None`: it breaks off.
+    pub fn read(cursor: &mut Reader) -> Option<Place> {
+        let [inode, offset, size, modified_ns, print] = cursor.u64s()?;
+        Some(Place {
+            inode,
+            offset,
+            size,
+            modified_ns: modified_ns as i64,
+            print_bytes: cursor.u32()?,
+            print,
+            skipping: cursor.u8()? != 0,
+        })
+    }
 }
 
 pub fn modified_ns(seen: &Metadata) -> i64 {

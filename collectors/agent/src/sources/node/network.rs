@@ -76,7 +76,7 @@ fn split(line: &[u8]) -> Option<(&str, &[u8])> {
     (is_name && !name.contains('/') && name != "..").then_some((name, &line[at + 1..]))
 }
 
-fn parse(
+pub fn parse(
     text: &[u8],
     mut is_chosen: impl FnMut(&str) -> bool,
     reading: &mut Reading,

@@ -2,7 +2,9 @@
 
 use super::reading::{Reading, Step, Value, What};
 use crate::clock::Now;
+use crate::counters::Counters;
 use crate::event;
+use crate::ship::batch::Batch;
 use crate::sources::cursors::Reader;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const VALUES_MAX: usize = 4096;
 /// What a number on the wire can be at most, either way: 2^53.
 const NUMBER_MAX: u64 = 1 << 53;
+/// An instance that stands still is told once in this time.
+pub const QUIET_MAX_NS: i64 = 60_000_000_000;
 /// By how much UTC may run ahead of or behind the machine's own clock between two reads before it counts as set, ns.
 const CLOCK_SET_NS: i64 = 100_000_000;
 
@@ -91,6 +95,36 @@ impl Track {
         let here = self.base.get(place).filter(|(own, _)| *own == key);
         here.or_else(|| self.base.iter().find(|(own, _)| *own == key))
             .map(|(_, bits)| *bits)
+    }
+
+    /// The bits of a value when it was last told.
+    pub fn bits(&self, key: u64) -> Option<u64> {
+        self.base_of(usize::MAX, key)
+    }
+
+    /// Takes the next reading, and tells what there is to tell. False: the batch has no room, and the reading is to be given again.
+    pub fn go_on(&mut self, reading: &Reading, at: At, is_whole: bool, to: To) -> bool {
+        let change = self.compare(reading);
+        let is_quiet = at.boot_ns.saturating_sub(self.told.boot_ns) >= QUIET_MAX_NS;
+        if change.is_none && !is_quiet {
+            self.seen = at;
+            return true;
+        }
+        let component = to.component;
+        let mut push = |tell: &mut dyn FnMut(Fields)| {
+            let is_pushed = to
+                .batch
+                .push("sample", |out| tell(Fields { out, component }));
+            to.counters.records.add(is_pushed as u64);
+            is_pushed
+        };
+        if !change.is_none
+            && self.seen.boot_ns > self.told.boot_ns
+            && !push(&mut |fields| self.tell_quiet(reading, fields))
+        {
+            return false;
+        }
+        push(&mut |fields| self.tell(reading, &change, at, is_whole, fields))
     }
 
     pub fn compare(&self, reading: &Reading) -> Change {
@@ -253,6 +287,13 @@ impl Track {
             has_changed: false,
         })
     }
+}
+
+/// Where samples go, and of what component they are.
+pub struct To<'a> {
+    pub component: &'static str,
+    pub counters: &'a Counters,
+    pub batch: &'a mut Batch,
 }
 
 /// Where a sample's fields go, and of what component it is.

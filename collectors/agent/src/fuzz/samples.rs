@@ -1,0 +1,166 @@
+//! The parsers of samples' sources: files of the kernel's and logs of servers, cut, damaged or written into each other.
+//!
+//! Input: which parser (one byte), then a text, CUT, and the same a while later.
+
+use super::{mutator, reached, stage, Random, Stage, Target};
+use crate::counters::Counters;
+use crate::ship::batch::{open_window, Batch, RAW_BYTES_MAX};
+use crate::sources::lwfs_server::line::{self, What};
+use crate::sources::samples::reading::{Found, Reading};
+use crate::sources::samples::track::{At, To, Track};
+use crate::sources::{block_device, nfs_server, node};
+use std::collections::BTreeMap;
+
+/// Between the two texts.
+const CUT: &[u8] = b"\x00later\x00";
+const NUMBER_MAX: f64 = 9007199254740992.0;
+
+type Parse = fn(&[u8], &mut Found);
+
+/// By the input's first byte.
+const PARSERS: [(&str, Parse); 4] = [
+    ("block_device", |text, found| {
+        block_device::parse(text, |name| !name.starts_with("loop"), found)
+    }),
+    ("node", node::parse_all),
+    ("nfs_server", |text, found| {
+        nfs_server::parse(text, "n1", found)
+    }),
+    ("lwfs_server", log),
+];
+
+/// Each statement of a log as a reading by itself, so that what it says can be seen.
+fn log(text: &[u8], found: &mut Found) {
+    for line in text.split(|b| *b == b'\n') {
+        let mut statements = 0;
+        line::parse(line, |said| {
+            statements += 1;
+            match said.map(|said| said.what) {
+                Some(What::Counts { kind, .. }) => assert!(kind < line::KINDS.len()),
+                Some(What::QueueLength(length)) => {
+                    let mut reading = Reading::new(format!("{}", found.readings.len()));
+                    reading.gauge("queue_length", length as f64);
+                    found.readings.push(reading);
+                }
+                None => found.error(|| "a line".into()),
+            }
+        });
+        assert!(statements <= 1 + line.len());
+    }
+}
+
+const SEEDS: [(u8, &str, &str); 5] = [
+    (
+        0,
+        "   8       0 sda 100 5 2048 4294967290 200 7 4096 900 1 4294967000 4294967295\n   7 0 loop0 1 2 3\n 8 1 sdb 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15\n",
+        "   8       0 sda 110 5 2064 4 210 7 4112 950 0 200 10\n   7 0 loop0 1 2 3\n 8 1 sdb 2 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n",
+    ),
+    (
+        1,
+        "cpu  1000 20 300 90000 400 5 6 7 0 0\n\x010.52 0.58 0.59 1/467 12345\n\x01MemTotal:  24684096 kB\nDirty:  370660 kB\n\x01some avg10=0.00 total=8712345\nfull avg10=0.00 total=5\n\x01a\nb\n  eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n lo:1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n",
+        "cpu  1001 20 300 90100 399 5 6 7 0 0\n\x010.50 0.58 0.59 2/468 12346\n\x01MemTotal:  24684096 kB\nDirty:  0 kB\n\x01some avg10=0.00 total=8712399\nfull avg10=0.00 total=6\n\x01a\nb\n  eth0: 9 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n eth1:1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n",
+    ),
+    (
+        2,
+        "rc 1 2 3\nfh 0 0\nio 4294967290 5\nth 8 0 0.000\nnet 1 2 3 4\nrpc 5 4 3 2 1\nproc3 22 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22\nproc4 2 1 9\nproc4ops 5 0 0 0 7 8\n",
+        "rc 1 3 3\nfh 0 0\nio 17 5\nth 8 0 0.000\nnet 2 2 4 4\nrpc 6 4 3 2 1\nproc3 22 1 2 3 4 5 6 7 9 9 10 11 12 13 14 15 16 17 18 19 20 21 22\nproc4 2 1 10\nproc4ops 5 0 0 0 7 9\n",
+    ),
+    (
+        3,
+        "[2018-02-25 18:00:12]  [Trace]: Meta exe: 772065 72619 264959 22166 49937 74762 72 0\n[2018-02-25 18:00:12]  [Trace]: queue length: 0\n",
+        "[2018-02-25 18:00:13]  [Trace]: Read wait: 1 2 3[2018-02-25 18:00:13]  [Trace]: queue length: 7\n 72 0\n",
+    ),
+    (3, "[2018-02-25 18:00:12] I other\n", "[Trace]: queue length: 18446744073709551615\n"),
+];
+
+pub struct SamplesFuzz {
+    counters: Counters,
+}
+
+impl SamplesFuzz {
+    pub fn new() -> SamplesFuzz {
+        SamplesFuzz {
+            counters: Counters::default(),
+        }
+    }
+}
+
+const STAGES: [Stage; 5] = [
+    stage("a value was read", 50.0),
+    stage("something was not", 40.0),
+    stage("an instance was there twice", 25.0),
+    stage("a sample was told", 25.0),
+    stage("a counter moved", 15.0),
+];
+
+impl Target for SamplesFuzz {
+    fn stages(&self) -> &'static [Stage] {
+        &STAGES
+    }
+
+    fn seeds(&self) -> Vec<Vec<u8>> {
+        let whole = |(parser, before, after): &(u8, &str, &str)| {
+            [&[*parser][..], before.as_bytes(), CUT, after.as_bytes()].concat()
+        };
+        SEEDS.iter().map(whole).collect()
+    }
+
+    fn mutate(&self, random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
+        mutator::mutate(random, input, other);
+    }
+
+    fn check(&mut self, input: &[u8]) -> u32 {
+        let Some((parser, texts)) = input.split_first() else {
+            return 0;
+        };
+        let (component, parse) = PARSERS[*parser as usize % PARSERS.len()];
+        let at = memchr::memmem::find(texts, CUT).unwrap_or(texts.len());
+        let (before, after) = texts.split_at(at);
+        let after = after.strip_prefix(CUT).unwrap_or(after);
+        let (mut first, mut second) = (Found::default(), Found::default());
+        parse(before, &mut first);
+        parse(after, &mut second);
+        for found in [&first, &second] {
+            assert_eq!(found.errors > 0, found.first_error.is_some());
+            let error = found.first_error.as_deref().unwrap_or_default();
+            assert!(error.len() < 1000, "{error}");
+        }
+
+        let tracks = first.readings.iter();
+        let begun = |reading: &Reading| Track::begin(reading, At::told(5));
+        let mut tracks: BTreeMap<String, Track> =
+            tracks.map(|r| (r.instance.clone(), begun(r))).collect();
+        let mut batch = Batch::new("n1", 1, 1, 4096, RAW_BYTES_MAX);
+        let mut again = false;
+        for reading in &second.readings {
+            let Some(track) = tracks.get_mut(&reading.instance) else {
+                continue;
+            };
+            again = true;
+            let to = To {
+                component,
+                counters: &self.counters,
+                batch: &mut batch,
+            };
+            track.go_on(reading, At::told(7), second.errors == 0, to);
+        }
+        let window = batch.finish().unwrap();
+        let events = match window.events {
+            0 => Vec::new(),
+            _ => open_window(window.payload),
+        };
+        let mut moved = false;
+        for event in &events {
+            assert!(event["start"].as_i64() <= event["end"].as_i64());
+            for value in event["values"].as_object().unwrap().values() {
+                let value = value.as_f64().unwrap();
+                assert!((0.0..=NUMBER_MAX).contains(&value), "{event}");
+                moved |= value > 0.0;
+            }
+        }
+        let readings = || first.readings.iter().chain(&second.readings);
+        let read = readings().any(|reading| !reading.values.is_empty());
+        let errors = first.errors + second.errors;
+        reached([read, errors > 0, again, !events.is_empty(), moved])
+    }
+}
