@@ -102,6 +102,9 @@ pub struct Config {
     pub block_devices: Vec<String>,
     pub block_device_partitions: bool,
     pub nfs_server_period_s: u64,
+    pub gluster_server_period_s: u64,
+    pub gluster_server_stats: PathBuf,
+    pub gluster_server_latency_ns: u32,
     pub metrics: String,
     pub tls: Tls,
     /// Not a setting of the file: `--root`.
@@ -140,6 +143,9 @@ impl Default for Config {
             block_devices: ["*", "!loop*", "!ram*"].map(String::from).to_vec(),
             block_device_partitions: false,
             nfs_server_period_s: 1,
+            gluster_server_period_s: 1,
+            gluster_server_stats: "/var/lib/glusterd/stats".into(),
+            gluster_server_latency_ns: 1,
             metrics: String::new(),
             tls: Tls::default(),
             root: PathBuf::new(),
@@ -222,6 +228,18 @@ impl Config {
             ("node_period_s", self.node_period_s, 0, 3600),
             ("block_device_period_s", self.block_device_period_s, 0, 3600),
             ("nfs_server_period_s", self.nfs_server_period_s, 0, 3600),
+            (
+                "gluster_server_period_s",
+                self.gluster_server_period_s,
+                0,
+                3600,
+            ),
+            (
+                "gluster_server_latency_ns",
+                self.gluster_server_latency_ns.into(),
+                1,
+                1_000_000,
+            ),
         ];
         for (name, value, low, high) in bounds {
             if !(low..=high).contains(&value) {

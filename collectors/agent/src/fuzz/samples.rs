@@ -8,7 +8,7 @@ use crate::ship::batch::{open_window, Batch, RAW_BYTES_MAX};
 use crate::sources::lwfs_server::line::{self, What};
 use crate::sources::samples::reading::{Found, Reading};
 use crate::sources::samples::track::{At, To, Track};
-use crate::sources::{block_device, nfs_server, node};
+use crate::sources::{block_device, gluster_server, nfs_server, node};
 use std::collections::BTreeMap;
 
 /// Between the two texts.
@@ -18,7 +18,7 @@ const NUMBER_MAX: f64 = 9007199254740992.0;
 type Parse = fn(&[u8], &mut Found);
 
 /// By the input's first byte.
-const PARSERS: [(&str, Parse); 4] = [
+const PARSERS: [(&str, Parse); 5] = [
     ("block_device", |text, found| {
         block_device::parse(text, |name| !name.starts_with("loop"), found)
     }),
@@ -27,6 +27,13 @@ const PARSERS: [(&str, Parse); 4] = [
         nfs_server::parse(text, "n1", found)
     }),
     ("lwfs_server", log),
+    (
+        "gluster_server",
+        |text, found| match gluster_server::parse(text, 1) {
+            Ok(reading) => found.readings.extend(reading),
+            Err(e) => found.error(|| e),
+        },
+    ),
 ];
 
 /// Each statement of a log as a reading by itself, so that what it says can be seen.
@@ -49,7 +56,7 @@ fn log(text: &[u8], found: &mut Found) {
     }
 }
 
-const SEEDS: [(u8, &str, &str); 5] = [
+const SEEDS: [(u8, &str, &str); 6] = [
     (
         0,
         "   8       0 sda 100 5 2048 4294967290 200 7 4096 900 1 4294967000 4294967295\n   7 0 loop0 1 2 3\n 8 1 sdb 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15\n",
@@ -71,6 +78,7 @@ const SEEDS: [(u8, &str, &str); 5] = [
         "[2018-02-25 18:00:13]  [Trace]: Read wait: 1 2 3[2018-02-25 18:00:13]  [Trace]: queue length: 7\n 72 0\n",
     ),
     (3, "[2018-02-25 18:00:12] I other\n", "[Trace]: queue length: 18446744073709551615\n"),
+    (4, "{\n\"gluster.brick._b.aggr.read_1b\": 1,\n\"gluster.brick._b.aggr.write_128kb\": 2,\n\"gluster.brick._b.aggr.fds.open_count\": 1,\n\"gluster.brick._b.aggr.fop.read.count\": 3,\n\"gluster.brick._b.aggr.fop.read.latency_ave_usec\": 73926.48,\n\"gluster.brick._b.aggr.HIGH.queue_size\": 2,\n\"gluster.brick._b.aggr.bytes_read\": 3\n}\n{\n", "{\n\"gluster.brick._b.aggr.read_1b\": 1,\n\"gluster.brick._b.aggr.write_128kb\": 3,\n\"gluster.brick._b.aggr.fds.open_count\": 1,\n\"gluster.brick._b.aggr.fop.read.count\": 9,\n\"gluster.brick._b.aggr.fop.read.latency_ave_usec\": 73926.48,\n\"gluster.brick._b.aggr.HIGH.queue_size\": 2,\n\"gluster.brick._b.aggr.bytes_read\": 9\n}\n{\n"),
 ];
 
 pub struct SamplesFuzz {

@@ -2,6 +2,7 @@
 
 pub(crate) mod block_device;
 pub(crate) mod cursors;
+pub(crate) mod gluster_server;
 mod jobs;
 pub mod log_file;
 pub mod lwfs_client;
@@ -53,6 +54,8 @@ fn sampled(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
     add(Box::new(devices), 17, config.block_device_period_s);
     let nfs_server = nfs_server::NfsServer::new(config);
     add(Box::new(nfs_server), 18, config.nfs_server_period_s);
+    let gluster_server = gluster_server::GlusterServer::new(config);
+    add(Box::new(gluster_server), 20, config.gluster_server_period_s);
     all
 }
 

@@ -177,7 +177,9 @@ impl Sampled {
 
     /// Tells one reading. False: the batch has no room.
     fn tell(&mut self, reading: &Reading, at: At, is_whole: bool, batch: &mut Batch) -> bool {
-        let at = reading.time_ns.map_or(at, At::told);
+        // A time that is still to come is none.
+        let own = reading.time_ns.filter(|own| *own <= at.utc_ns);
+        let mut at = own.map_or(at, |own| at.before(own));
         let Some(track) = self.tracks.get_mut(&reading.instance) else {
             let mut track = Track::begin(reading, at);
             track.look = self.looks;
@@ -185,6 +187,9 @@ impl Sampled {
             return true;
         };
         track.look = self.looks;
+        if own.is_some() && at.utc_ns == track.seen.utc_ns {
+            at = track.seen; // the same once more
+        }
         let to = To {
             component: self.probe.component(),
             counters: &self.counters,

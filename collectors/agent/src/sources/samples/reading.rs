@@ -88,7 +88,7 @@ impl Value {
 pub struct Reading {
     pub instance: String,
     pub values: Vec<Value>,
-    /// When, UTC in ns, if the source knows better than when it looked.
+    /// When, UTC in ns, if the source knows better than when it looked. Where it is the same again, nothing new was read.
     pub time_ns: Option<i64>,
     part: u32,
 }

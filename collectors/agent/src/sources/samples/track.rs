@@ -33,6 +33,14 @@ impl At {
         }
     }
 
+    /// An earlier instant, of which only the UTC is known.
+    pub fn before(self, utc_ns: i64) -> At {
+        let boot_ns = self
+            .boot_ns
+            .saturating_sub(self.utc_ns.saturating_sub(utc_ns));
+        At { boot_ns, utc_ns }
+    }
+
     /// An instant that a log tells: there is one clock only.
     pub fn told(utc_ns: i64) -> At {
         At {
