@@ -74,5 +74,5 @@ def offsets_at(session: Session, nodes: Collection[str], instant_ns: int) -> dic
     names = sorted(nodes)
     for begin in range(0, len(names), _NODES_AT_ONCE):
         query = select(ClockRow.node, ClockRow.offset_ns).where(ClockRow.node.in_(names[begin : begin + _NODES_AT_ONCE]), ClockRow.from_ns <= instant_ns)
-        found |= dict((tuple(row) for row in session.execute(query.order_by(ClockRow.from_ns))))
+        found |= dict(tuple(row) for row in session.execute(query.order_by(ClockRow.from_ns)))
     return {node: offset_ns for node, offset_ns in found.items() if offset_ns}

@@ -98,7 +98,7 @@ impl Body {
         self.bytes.extend(b"{\"index\":{\"_id\":\"");
         self.bytes.extend(node);
         // Writing to memory does not fail.
-        let _ = write!(self.bytes, "/{boot:016x}/{seq}\"}}}}\n");
+        let _ = writeln!(self.bytes, "/{boot:016x}/{seq}\"}}}}");
         self.bytes.extend(&payload[..end]);
         self.bytes.extend(tail);
         self.bytes.extend(b"}\n");
