@@ -6,22 +6,20 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from anomaly.phases import find_phases
 from jobdb.job import Job
 from jobdb.profile import LISTED, profile
 from jobdb.repository import JobDB
-from jobdb.runs import COLUMNS, LATEST_NS, Runs, read_runs
+from jobdb.runs import Runs, read_runs
 from jobdb.tables import Table, file_table, node_table, process_table
-from pipeline.rollup import SECOND_NS, added
-from pipeline.store import Given, Store, TooManyRuns, Window
+from pipeline.store import Store, TooManyRuns
 
 from .errors import Busy
+from .job_records import Basis, JobRecords
 
 BYTES_MAX = 512 << 20
 ENTRIES_MAX = 256
@@ -33,8 +31,6 @@ LIST_BUDGET_S = 0.5
 # A job that ended so long ago or earlier is listed and shown as its stored profile has it: whether records came since is looked at in the background
 # (webapp/api/settle.py), not while somebody waits.
 FINAL_AFTER_NS = 120 * 10**9
-# A batch system tells its times in whole seconds, cut: a job goes on for up to so much after its end.
-QUEUE_GRAIN_NS = 10**9
 # Under this name a stored profile bears the nodes that the job ran on, which are not shown with it.
 NODES = "node_names"
 # How long a request waits for another one that has the same job in hand.
@@ -51,11 +47,11 @@ _TABLES = {"files": file_table, "unnamed_files": _unnamed_files, "processes": pr
 
 @dataclass
 class Analysis:
-    """What is known of one job at one version of its records. basis: what else it rests on, see `Analyses._basis`. `lock` guards the tables, which are made when
+    """What is known of one job at one version of its records. basis: what else it rests on, see `JobRecords.basis`. `lock` guards the tables, which are made when
     first asked for."""
 
     job: Job
-    basis: Any
+    basis: Basis
     version: int
     runs: Runs
     profile: dict
@@ -84,6 +80,7 @@ class Analyses:
 
     def __init__(self, store: Store, jobdb: JobDB, computing_max: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._store, self._jobdb, self._clock = store, jobdb, clock
+        self._records = JobRecords(store, jobdb)
         self._slots = threading.Semaphore(computing_max)
         self._kept: OrderedDict[str, Analysis] = OrderedDict()
         self._kept_lock = threading.Lock()  # owner of _kept
@@ -120,13 +117,13 @@ class Analyses:
         """The analysis that is good enough, if any, and the version of the job's records."""
         kept = self._find(job.key)
         version = self._version(job) if version is None else version
-        if kept is not None and kept.job == job and kept.basis == self._basis(job):
+        if kept is not None and kept.job == job and kept.basis == self._records.basis(job):
             if kept.version == version or (not job.settled and self._clock() < kept.again_at_s):
                 return kept, version
         return None, version
 
     def _version(self, job: Job) -> int:
-        return self._store.version(job.job_id, self._window(job))
+        return self._records.version(job)
 
     def profile(self, job: Job) -> tuple[dict, list[str]]:
         """The job's profile, and the nodes that it ran on, as its records show; a settled job's are stored, so that they need not be worked out after a restart."""
@@ -158,33 +155,12 @@ class Analyses:
 
     def outdated(self, jobs: list[tuple[Job, int]]) -> list[Job]:
         """Those of the jobs whose records have become more since their profile's version; where they have become fewer, retention dropped them."""
-        versions = self._store.versions([(job.job_id, self._window(job)) for job, _ in jobs]) if jobs else []
+        versions = self._records.versions([job for job, _ in jobs])
         return [job for (job, stored), version in zip(jobs, versions, strict=True) if version is not None and (stored is None or stored < version)]
 
     def seconds(self, job: Job, node: str, from_ns: int, to_ns: int, step_s: int) -> pa.Table:
-        """Sums by second of what the job's processes did (on a node; "": on all), as `Store.seconds`. Raises StoreError where some are away."""
-        window = self._window(job)
-        if self._store.away():
-            self._store.version(job.job_id, window)
-        if window.given is not None:
-            from_ns = max(from_ns, job.start_ns)
-            to_ns = max(min(to_ns, _until_ns(job)), from_ns)
-        from_s, to_s, since_s = from_ns // SECOND_NS, -(-to_ns // SECOND_NS), max(job.start_ns, 0) // SECOND_NS
-        nodes = [node] if node else None
-        offsets = self._offsets(job)
-        if not offsets:
-            return self._store.seconds(job.job_id, job.uid, nodes, from_s, to_s, step_s, since_s=since_s, known=self._known(job), given=window.given)
-        groups: dict[int, list[str]] = {}
-        for name in nodes or job.node_names:
-            # In whole steps, so that they fall together.
-            groups.setdefault(round(offsets.get(name, 0) / SECOND_NS / step_s) * step_s, []).append(name)
-        parts = []
-        for ahead_s, names in groups.items():
-            found = self._store.seconds(
-                job.job_id, job.uid, names, from_s + ahead_s, to_s + ahead_s, step_s, since_s=since_s + ahead_s, known=names, given=window.given
-            )
-            parts.append(found.set_column(0, "second", pc.subtract(found["second"], ahead_s)))
-        return added(pa.concat_tables(parts))
+        """See `JobRecords.seconds`."""
+        return self._records.seconds(job, node, from_ns, to_ns, step_s, self._known(job))
 
     def partial(self) -> int:
         """See `Store.partial`."""
@@ -208,10 +184,7 @@ class Analyses:
 
     def runs_of_span(self, job: Job, from_ns: int, to_ns: int) -> Runs:
         """Runs of the job's processes that touch a span."""
-        window, (behind_ns, ahead_ns) = self._window(job), self._slack(job)
-        span = (max(from_ns - behind_ns, 0), min(to_ns + ahead_ns, LATEST_NS))
-        table = self._store.runs(job.job_id, COLUMNS, None if window.given is None else window, span, known=self._known(job))
-        return read_runs(self._corrected(table, job), uid=job.uid)
+        return read_runs(self._records.runs_of_span(job, from_ns, to_ns, self._known(job)), uid=job.uid)
 
     def _put(self, job: Job, version: int, runs: Runs, figures: dict) -> None:
         # What was worked out before retention dropped records stays.
@@ -224,7 +197,7 @@ class Analyses:
         """Each job's headline figures, given what is stored of it (version, headline); None for each figure where time, or the number of its
         runs, did not allow it."""
         unsure = [place for place, (job, stored) in enumerate(jobs) if stored is None or not is_final(job)]
-        asked = self._store.versions([(jobs[place][0].job_id, self._window(jobs[place][0])) for place in unsure]) if unsure else []
+        asked = self._records.versions([jobs[place][0] for place in unsure])
         versions = {place: stored[0] for place, (_, stored) in enumerate(jobs) if stored is not None} | dict(zip(unsure, asked, strict=True))
         # From now on: where the store is slow, a list whose time was over by now would never get a figure.
         until_s = self._clock() + LIST_BUDGET_S
@@ -254,32 +227,7 @@ class Analyses:
 
     def _read(self, job: Job, most: int | None = None) -> Runs:
         known = None if most is None else self._known(job)
-        return read_runs(self._corrected(self._store.runs(job.job_id, COLUMNS, self._window(job), known=known, most=most), job), uid=job.uid)
-
-    def _basis(self, job: Job) -> tuple[Window, dict[str, int]]:
-        """What the batch system and the clocks say of which records are the job's, and when they were."""
-        return self._window(job), self._offsets(job)
-
-    def _offsets(self, job: Job) -> dict[str, int]:
-        """By how much clocks of the job's nodes were ahead, ns. Where launches alone tell of it, its times are by the nodes' clocks, too."""
-        return self._jobdb.clock_offsets(job) if job.queue_nodes else {}
-
-    def _slack(self, job: Job) -> tuple[int, int]:
-        """By how much times of the job's records lie before and after what they would be by the server's clock, ns."""
-        offsets = self._offsets(job).values()
-        return max([0, *(-offset for offset in offsets)]), max([0, *offsets])
-
-    def _corrected(self, runs: pa.Table, job: Job) -> pa.Table:
-        """Runs with the times that they would have by the server's clock: those in the job's time."""
-        offsets = self._offsets(job)
-        if not offsets:
-            return runs
-        names = pa.array(list(offsets), pa.string())
-        ahead = pc.fill_null(pc.take(pa.array(list(offsets.values()), pa.int64()), pc.index_in(runs["node"].cast(pa.string()), names)), 0)
-        start, end = pc.subtract(runs["start"], ahead), pc.subtract(runs["end"], ahead)
-        places = runs.column_names
-        runs = runs.set_column(places.index("start"), "start", start).set_column(places.index("end"), "end", end)
-        return runs.filter(pc.and_(pc.less_equal(start, _until_ns(job)), pc.greater_equal(end, job.start_ns)))
+        return read_runs(self._records.runs(job, known, most), uid=job.uid)
 
     def _known(self, job: Job) -> list[str] | None:
         """The nodes that the job's records come from, once that is known for good: its stored profile tells."""
@@ -287,16 +235,8 @@ class Analyses:
         nodes = None if stored is None else stored[1].get(NODES)
         return None if nodes is None else sorted({*nodes, *job.node_names})
 
-    def _window(self, job: Job) -> Window:
-        """Where and when the job's records are: where the batch system tells of it, on the nodes that it gave it, and by no claim alone."""
-        if not job.queue_nodes:
-            return Window(tuple(job.node_names), job.uid, job.start_ns, LATEST_NS if job.end_ns is None else job.end_ns)
-        shared, (behind_ns, ahead_ns) = self._jobdb.sharing(job), self._slack(job)
-        given = Given(tuple(job.node_names), shared.own, shared.others)
-        return Window(shared.alone, job.uid, max(job.start_ns - behind_ns, 0), min(_until_ns(job) + ahead_ns, LATEST_NS), given)
-
     def _compute(self, job: Job, version: int) -> Analysis:
-        began_s, before, basis = self._clock(), self._store.partial(), self._basis(job)
+        began_s, before, basis = self._clock(), self._store.partial(), self._records.basis(job)
         runs = self._read(job)
         figures = _figures(runs, job)
         ended_s = self._clock()
@@ -316,11 +256,6 @@ class Analyses:
 def is_final(job: Job) -> bool:
     """Whether a settled job's stored profile is shown without a look at its records."""
     return job.settled and job.end_ns is not None and time.time_ns() - job.end_ns > FINAL_AFTER_NS
-
-
-def _until_ns(job: Job) -> int:
-    """Until when records may be of a job that the batch system tells of."""
-    return LATEST_NS if job.end_ns is None else min(job.end_ns + QUEUE_GRAIN_NS, LATEST_NS)
 
 
 def _figures(runs: Runs, job: Job) -> dict:

@@ -1,0 +1,105 @@
+"""Which records are a job's, and when they were by the server's clock (docs/architecture.md, "Whose I/O it was")."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobdb.job import Job
+from jobdb.repository import JobDB
+from jobdb.runs import COLUMNS, LATEST_NS
+from pipeline.rollup import SECOND_NS, added
+from pipeline.store import Given, Store, Window
+
+# A batch system tells its times in whole seconds, cut: a job goes on for up to so much after its end.
+QUEUE_GRAIN_NS = 10**9
+# What a job's records rest on beside themselves: another one where the batch system, or the clocks, say something else.
+Basis = tuple[Window, dict[str, int]]
+
+
+class JobRecords:
+    """Asks the store for what is a job's. Any thread may ask. All raise StoreError and JobDBError."""
+
+    def __init__(self, store: Store, jobdb: JobDB) -> None:
+        self._store, self._jobdb = store, jobdb
+
+    def basis(self, job: Job) -> Basis:
+        """What the batch system and the clocks say of which records are the job's, and when they were."""
+        return self._window(job), self._offsets(job)
+
+    def version(self, job: Job) -> int:
+        """See `Store.version`."""
+        return self._store.version(job.job_id, self._window(job))
+
+    def versions(self, jobs: Sequence[Job]) -> list[int | None]:
+        """See `Store.versions`."""
+        return self._store.versions([(job.job_id, self._window(job)) for job in jobs]) if jobs else []
+
+    def runs(self, job: Job, known: Sequence[str] | None, most: int | None = None) -> pa.Table:
+        """All of the job's runs. known, most: as `Store.runs`."""
+        return self._corrected(self._store.runs(job.job_id, COLUMNS, self._window(job), known=known, most=most), job)
+
+    def runs_of_span(self, job: Job, from_ns: int, to_ns: int, known: Sequence[str] | None) -> pa.Table:
+        """Runs of the job's processes that touch a span."""
+        window, (behind_ns, ahead_ns) = self._window(job), self._slack(job)
+        span = (max(from_ns - behind_ns, 0), min(to_ns + ahead_ns, LATEST_NS))
+        return self._corrected(self._store.runs(job.job_id, COLUMNS, None if window.given is None else window, span, known=known), job)
+
+    def seconds(self, job: Job, node: str, from_ns: int, to_ns: int, step_s: int, known: Sequence[str] | None) -> pa.Table:
+        """Sums by second of what the job's processes did (on a node; "": on all), as `Store.seconds`. Raises StoreError where some are away."""
+        window = self._window(job)
+        if self._store.away():
+            self._store.version(job.job_id, window)
+        if window.given is not None:
+            from_ns = max(from_ns, job.start_ns)
+            to_ns = max(min(to_ns, _until_ns(job)), from_ns)
+        from_s, to_s, since_s = from_ns // SECOND_NS, -(-to_ns // SECOND_NS), max(job.start_ns, 0) // SECOND_NS
+        nodes = [node] if node else None
+        offsets = self._offsets(job)
+        if not offsets:
+            return self._store.seconds(job.job_id, job.uid, nodes, from_s, to_s, step_s, since_s=since_s, known=known, given=window.given)
+        groups: dict[int, list[str]] = {}
+        for name in nodes or job.node_names:
+            # In whole steps, so that they fall together.
+            groups.setdefault(round(offsets.get(name, 0) / SECOND_NS / step_s) * step_s, []).append(name)
+        parts = []
+        for ahead_s, names in groups.items():
+            found = self._store.seconds(
+                job.job_id, job.uid, names, from_s + ahead_s, to_s + ahead_s, step_s, since_s=since_s + ahead_s, known=names, given=window.given
+            )
+            parts.append(found.set_column(0, "second", pc.subtract(found["second"], ahead_s)))
+        return added(pa.concat_tables(parts))
+
+    def _window(self, job: Job) -> Window:
+        """Where and when the job's records are: where the batch system tells of it, on the nodes that it gave it, and by no claim alone."""
+        if not job.queue_nodes:
+            return Window(tuple(job.node_names), job.uid, job.start_ns, LATEST_NS if job.end_ns is None else job.end_ns)
+        shared, (behind_ns, ahead_ns) = self._jobdb.sharing(job), self._slack(job)
+        given = Given(tuple(job.node_names), shared.own, shared.others)
+        return Window(shared.alone, job.uid, max(job.start_ns - behind_ns, 0), min(_until_ns(job) + ahead_ns, LATEST_NS), given)
+
+    def _offsets(self, job: Job) -> dict[str, int]:
+        """By how much clocks of the job's nodes were ahead, ns. Where launches alone tell of it, its times are by the nodes' clocks, too."""
+        return self._jobdb.clock_offsets(job) if job.queue_nodes else {}
+
+    def _slack(self, job: Job) -> tuple[int, int]:
+        """By how much times of the job's records lie before and after what they would be by the server's clock, ns."""
+        offsets = self._offsets(job).values()
+        return max([0, *(-offset for offset in offsets)]), max([0, *offsets])
+
+    def _corrected(self, runs: pa.Table, job: Job) -> pa.Table:
+        """Runs with the times that they would have by the server's clock: those in the job's time."""
+        offsets = self._offsets(job)
+        if not offsets:
+            return runs
+        names = pa.array(list(offsets), pa.string())
+        ahead = pc.fill_null(pc.take(pa.array(list(offsets.values()), pa.int64()), pc.index_in(runs["node"].cast(pa.string()), names)), 0)
+        start, end = pc.subtract(runs["start"], ahead), pc.subtract(runs["end"], ahead)
+        places = runs.column_names
+        runs = runs.set_column(places.index("start"), "start", start).set_column(places.index("end"), "end", end)
+        return runs.filter(pc.and_(pc.less_equal(start, _until_ns(job)), pc.greater_equal(end, job.start_ns)))
+
+
+def _until_ns(job: Job) -> int:
+    """Until when records may be of a job that the batch system tells of."""
+    return LATEST_NS if job.end_ns is None else min(job.end_ns + QUEUE_GRAIN_NS, LATEST_NS)
