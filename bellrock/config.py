@@ -144,6 +144,7 @@ class Scheduler:
     cluster: str = ""
     every_s: int = _between(1, 3600, default=30)
     first_days: int = _between(0, 3650, default=7)
+    domain: str = ""
     file: str = ""
     prefix: str = ""
 

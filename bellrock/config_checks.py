@@ -13,6 +13,8 @@ from pipeline.listen import is_loopback
 if TYPE_CHECKING:
     from bellrock.config import Config, Elasticsearch, Http, Ingest, Jobdb, Scheduler
 
+_DOMAIN = re.compile(r"(\.[A-Za-z0-9-]{1,63}){0,8}")
+_CLUSTER = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 _GROUP = re.compile(r"[a-z0-9_]{0,32}")
 
 
@@ -85,10 +87,14 @@ def _check_scheduler(scheduler: "Scheduler", where: str) -> None:
         if scheduler.kind != "csv" and getattr(scheduler, name):
             raise UsageError(f'{where}: scheduler.{name} is set, and scheduler.kind is not "csv"', "batch systems are asked by their commands: take that away")
     _check_path("scheduler.file", scheduler.file, where)
+    if not _DOMAIN.fullmatch(scheduler.domain):
+        raise UsageError(f"{where}: scheduler.domain = {scheduler.domain[:80]!r} is no end of a node's name", 'write it as ".site.org"')
+    if not _CLUSTER.fullmatch(scheduler.cluster):
+        raise UsageError(f"{where}: scheduler.cluster = {scheduler.cluster[:80]!r} is no name of a cluster", "take up to 64 letters, digits, '_', '.' and '-'")
 
 
 def _check_path(name: str, path: str, where: str) -> None:
-    if path and not Path(path).is_absolute():
+    if path and (not Path(path).is_absolute() or "\0" in path):
         raise UsageError(f"{where}: {name} = {path!r} is not an absolute path", "begin it with /")
 
 

@@ -66,7 +66,7 @@ def open_jobdb(config: Config, state: Path) -> "JobDB":
 
 def open_queue_follower(config: Config, jobdb: "JobDB") -> "QueueFollower | None":
     """What follows the batch system of [scheduler], not started; None where there is none."""
-    from jobdb.queue import Read, ask
+    from jobdb.queue import QueueTrouble, Read, ask, with_domain
     from jobdb.queue_follow import QueueFollower
 
     scheduler = config.scheduler
@@ -75,9 +75,11 @@ def open_queue_follower(config: Config, jobdb: "JobDB") -> "QueueFollower | None
 
     def tell(since_s: float) -> Read:
         of_kind = ask.KINDS[scheduler.kind]
-        if of_kind is None:
-            return ask.since(since_s, ask.from_file(scheduler.kind, Path(scheduler.file), scheduler.cluster, scheduler.prefix))
-        return of_kind(since_s, scheduler.cluster)
+        if of_kind is not None:
+            return with_domain(of_kind(since_s, scheduler.cluster), scheduler.domain)
+        if not Path(scheduler.file).is_file():  # a pipe would keep us for ever
+            raise QueueTrouble(f"{scheduler.file}: is no file (scheduler.file in server.toml)")
+        return with_domain(ask.since(since_s, ask.from_file(scheduler.kind, Path(scheduler.file), scheduler.cluster, scheduler.prefix)), scheduler.domain)
 
     return QueueFollower(tell, jobdb, every_s=scheduler.every_s, first_s=scheduler.first_days * 86_400.0)
 

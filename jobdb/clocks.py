@@ -52,9 +52,14 @@ class Clocks:
             seen = self._seen.setdefault(node, _Seen())
             self._seen.move_to_end(node)
             found = seen.add(offset_ns)
-            if found is None or abs(found - self._known.get(node, 0)) < LEAST_NS:
+            if found is None:
                 continue
             found = found if abs(found) >= LEAST_NS else 0
+            # One that was right until now is known, too.
+            if not found:
+                self._known.setdefault(node, 0)
+            if abs(found - self._known.get(node, 0)) < LEAST_NS:
+                continue
             # A clock that was never measured was as it is from the beginning.
             rows.append(ClockRow(node=node, from_ns=now_ns if node in self._known else since_ns, offset_ns=found))
             self._known[node] = found

@@ -1,20 +1,32 @@
 """What a job event does to the tables: launches are kept, and jobs summed up from them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from .assign import choose, given, jobs_of, parts_of
 from .models import JobRow, LaunchRow, QueueRow
 from .runs import LATEST_NS
-from .summing import covers, drop_profile, free_key, sum_up
+from .summing import drop_profile, free_key, sum_up
 from .types import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, clean
 
 
-def apply(session: Session, event: dict[str, Any], user_name: Callable[[int], str | None]) -> str:
-    """Take an event in, see `JobDB.apply_event`; the job's row stays locked until the transaction ends, so that what several processes tell of one
-    job's launches is summed up one after the other."""
+def apply(session: Session, events: Iterable[dict[str, Any]], user_name: Callable[[int], str | None]) -> tuple[list[str], bool]:
+    """Take events in, see `JobDB.apply_event`: the keys of their jobs, in the events' order, and whether there is a launch that there was not. Each job is summed up
+    once; its row stays locked until the transaction ends, so that what several processes tell of one job's launches is summed up one after the other."""
+    jobs = [_apply(session, event, user_name) for event in events]
+    new = {job.id for job, is_new in jobs if is_new}
+    for job in {job.id: job for job, _ in jobs}.values():
+        sum_up(session, job, session.get(QueueRow, job.id) if job.origin else None, user_name)
+        if job.id in new or session.is_modified(job):
+            drop_profile(session, job.id)
+    return [job.key for job, _ in jobs], bool(new)
+
+
+def _apply(session: Session, event: dict[str, Any], user_name: Callable[[int], str | None]) -> tuple[JobRow, bool]:
+    """The job of an event, and whether its launch is new."""
     job_id, uid = _text(event["job"]), int(event["uid"])
     launch_id, node = _text(event["launch"]), _text(event["node"])
     instant_ns = min(max(int(event["time"]), 0), LATEST_NS)
@@ -46,26 +58,19 @@ def apply(session: Session, event: dict[str, Any], user_name: Callable[[int], st
     else:
         launch.start_ns = instant_ns
     session.flush()
-    sum_up(job, session.scalars(select(LaunchRow).where(LaunchRow.job == job.id)).all(), session.get(QueueRow, job.id) if job.origin else None, user_name)
-    if is_new or session.is_modified(job):
-        drop_profile(session, job.id)
-    return job.key
+    return job, is_new
 
 
 def _find(session: Session, job_id: str, uid: int, launch_id: str, node: str, instant_ns: int) -> tuple[JobRow | None, LaunchRow | None]:
-    """The job and the launch that an event is of, as far as they are known. An id may have been given to several jobs: the one that has the launch, else the
-    last that the batch system says had begun by then and not ended, else the one of which launches alone tell."""
-    known = session.scalars(select(JobRow).where(JobRow.job_id == job_id, JobRow.uid == uid).order_by(JobRow.start_ns).with_for_update()).all()
+    """The job and the launch that an event is of, as far as they are known."""
+    known = jobs_of(session, [job_id], uid)
     if not known:
         return None, None
-    launches = session.scalars(
-        select(LaunchRow).where(LaunchRow.job.in_([job.id for job in known]), LaunchRow.launch == launch_id, LaunchRow.node == node)
-    ).all()
     by_id = {job.id: job for job in known}
-    if launches:
-        return by_id[launches[0].job], launches[0]
-    told = [job for job in known if job.origin and covers(job.start_ns, job.end_ns, instant_ns)]
-    return (told or [job for job in known if not job.origin] or [None])[-1], None
+    launch = session.scalar(select(LaunchRow).where(LaunchRow.job.in_(by_id), LaunchRow.launch == launch_id, LaunchRow.node == node))
+    if launch is not None:
+        return by_id[launch.job], launch
+    return choose(known, given(session, known, [node]).get(node, ()), parts_of(session, known), instant_ns), None
 
 
 def _text(value: Any) -> str:

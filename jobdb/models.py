@@ -6,6 +6,9 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from .types import ID_LENGTH_MAX, NAME_LENGTH_MAX, TEXT_LENGTH_MAX, Exact
 
 
+FOREVER_NS = 2**63 - 1
+
+
 class Base(DeclarativeBase):
     metadata = MetaData(
         naming_convention={
@@ -26,7 +29,10 @@ class JobRow(Base):
     None only while a migration fills them."""
 
     __tablename__ = "jobs"
-    __table_args__ = (UniqueConstraint("job_id", "uid", "origin"), UniqueConstraint("key"), Index("ix_jobs_uid_start_ns", "uid", "start_ns"))
+    __table_args__ = (
+        UniqueConstraint("job_id", "uid", "origin"), UniqueConstraint("key"), Index("ix_jobs_uid_start_ns", "uid", "start_ns"),
+        Index("ix_jobs_settled_ns", "settled_ns"),
+    )  # fmt: skip
 
     id: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
@@ -71,7 +77,7 @@ class QueueRow(Base):
     """What the batch system told last of a job; see `jobdb.queue.QueueJob`."""
 
     __tablename__ = "queue_jobs"
-    __table_args__ = (UniqueConstraint("cluster", "queue_id", "submit_ns"),)
+    __table_args__ = (UniqueConstraint("cluster", "queue_id", "submit_ns"), Index("ix_queue_jobs_end_ns", "end_ns"))
 
     job: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
     cluster: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
@@ -94,13 +100,16 @@ class QueueRow(Base):
 
 
 class QueueNodeRow(Base):
-    """A node that the batch system gave to a job."""
+    """A node that the batch system gave to a job, and when: the job's times once more, so that who else was there need not look at all who ever were. end_ns:
+    `FOREVER_NS` while it runs."""
 
     __tablename__ = "queue_nodes"
-    __table_args__ = (Index("ix_queue_nodes_node", "node"),)
+    __table_args__ = (Index("ix_queue_nodes_node_end_ns", "node", "end_ns"),)
 
     job: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
     node: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX), primary_key=True)
+    start_ns: Mapped[int] = mapped_column(BigInteger)
+    end_ns: Mapped[int] = mapped_column(BigInteger)
 
 
 class QueueStepRow(Base):

@@ -7,12 +7,13 @@ not written again. While the batch system or the database does not answer it wai
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .engine import JobDBError
 from .queue import Problem, QueueJob, QueueKey, QueueTrouble, Read
 from .repository import JobDB
+from .types import NAME_LENGTH_MAX, clean
 
 log = logging.getLogger(__name__)
 
@@ -20,12 +21,14 @@ log = logging.getLogger(__name__)
 PLACE = "queue"
 # What ran so long before the last look is asked for once more.
 OVERLAP_S = 3600.0
-# A running job of which nothing is told any more has been forgotten after so long.
-FORGOTTEN_AFTER_S = 900.0
+# A running job of which nothing is told any more has been forgotten after so long, and so many looks.
+FORGOTTEN_AFTER_S, FORGOTTEN_LOOKS = 900.0, 3
 # Wait after the first failed try; the last wait.
 RETRY_FIRST_S, RETRY_LAST_S = 5.0, 300.0
-# Jobs that are written in one transaction.
-JOBS_AT_ONCE = 200
+# Jobs that are written in one transaction, and nodes of theirs, but for those of the last.
+JOBS_AT_ONCE, NODES_AT_ONCE = 200, 50_000
+# Jobs that were refused are asked for again for so long.
+REFUSED_FOR_S = 86_400.0
 PROBLEMS_SHOWN = 10
 # A command that hangs is not waited for longer when the server ends.
 JOIN_S = 5.0
@@ -37,11 +40,15 @@ class QueueFollower:
     """Puts what `ask` tells (of what ran since an instant, s since the epoch) into `jobdb`, each `every_s`, in a thread of its own; at the first look ever,
     of the last `first_s`. Owner of all state is that thread; others only read `status`."""
 
-    def __init__(self, ask: Ask, jobdb: JobDB, *, every_s: float, first_s: float, clock: Callable[[], float] = time.time) -> None:
-        self._ask, self._jobdb, self._every_s, self._first_s, self._clock = ask, jobdb, every_s, first_s, clock
+    def __init__(
+        self, ask: Ask, jobdb: JobDB, *, every_s: float, first_s: float, clock: Callable[[], float] = time.time, ticks: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ask, self._jobdb, self._every_s, self._first_s, self._clock, self._ticks = ask, jobdb, every_s, first_s, clock, ticks
         self._stopping = threading.Event()
         self._told: dict[QueueKey, int] = {}  # hash of what was written last
-        self._missed: dict[QueueKey, float] = {}  # running jobs that the last looks did not tell of, since when
+        # Running jobs that the last looks did not tell of: since when (s since the epoch, and by the monotonic clock), and how many looks.
+        self._missed: dict[QueueKey, tuple[float, float, int]] = {}
+        self._looking_since_s: float | None = None
         self._counts = dict.fromkeys(("jobs", "forgotten", "errors"), 0)
         self._problems: list[Problem] = []
         self._problem_count = 0
@@ -61,8 +68,11 @@ class QueueFollower:
 
     def status(self) -> dict[str, Any]:
         """Since `start`: `jobs` (told anew or otherwise than before), `forgotten`, `errors` (failed looks). Of the last look: `last_look_ns` (None: none has succeeded yet),
-        `problems` (entries that could not be taken: their number) and `first_problems` (the first ones' texts). `error`: text while it fails, else None."""
+        `problems` (entries that could not be taken: their number) and `first_problems` (the first ones' texts). `looking_since_ns`: while the batch system is being asked, since
+        when. `error`: text while it fails, else None."""
+        looking_since_s = self._looking_since_s
         return {
+            "looking_since_ns": None if looking_since_s is None else round(looking_since_s * 1e9),
             **self._counts, "last_look_ns": None if self._last_look_s is None else round(self._last_look_s * 1e9), "error": self._error,
             "problems": self._problem_count, "first_problems": [str(problem) for problem in self._problems],
         }  # fmt: skip
@@ -72,26 +82,42 @@ class QueueFollower:
         began_s = self._clock()
         last_s = self._jobdb.place(PLACE)
         since_s = began_s - self._first_s if not isinstance(last_s, int | float) else min(last_s, began_s) - OVERLAP_S
-        jobs, problems = self._ask(since_s)
+        self._looking_since_s = began_s
+        try:
+            jobs, problems = self._ask(since_s)
+        finally:
+            self._looking_since_s = None
+        # As the database keeps keys; of two that have one, as lines of a table may, the last holds.
+        jobs = list({_key(job): job for job in jobs}.values())
         # An entry that was not understood may be any job's.
         is_whole = not problems
-        fresh = [job for job in jobs if self._told.get(job.key) != hash(job)]
-        for begin in range(0, len(fresh), JOBS_AT_ONCE):
-            part = fresh[begin : begin + JOBS_AT_ONCE]
-            problems += self._jobdb.take_queue(part)
+        fresh = [job for job in jobs if self._told.get(_key(job)) != hash(job)]
+        refused: dict[QueueKey, Problem] = {}
+        for part in _parts(fresh):
+            refused |= self._jobdb.take_queue(part)
             self._counts["jobs"] += len(part)
-        self._told = {job.key: hash(job) for job in jobs}
+            if self._stopping.is_set():
+                return  # the next server asks for the same again
+        self._told = {_key(job): hash(job) for job in jobs if job.key not in refused}
         if is_whole:
             self._forget(jobs, began_s)
-        self._jobdb.put_place(PLACE, began_s)
+        # What was refused is asked for again for a while: perhaps its user is known then.
+        self._jobdb.put_place(PLACE, max(since_s + OVERLAP_S, began_s - REFUSED_FOR_S) if refused else began_s)
+        problems += refused.values()
         if problems and problems[:PROBLEMS_SHOWN] != self._problems:
             log.warning("queue: %d entries could not be taken: %s", len(problems), "; ".join(map(str, problems[:PROBLEMS_SHOWN])))
         self._problems, self._problem_count, self._last_look_s = problems[:PROBLEMS_SHOWN], len(problems), began_s
 
     def _forget(self, jobs: Sequence[QueueJob], now_s: float) -> None:
-        told = {job.key for job in jobs}
-        self._missed = {key: self._missed.get(key, now_s) for key in self._jobdb.unended() if key not in told}
-        lost = {key: round(since_s * 1e9) for key, since_s in self._missed.items() if now_s - since_s >= FORGOTTEN_AFTER_S}
+        told, tick_s = {_key(job) for job in jobs}, self._ticks()
+        self._missed = {key: self._missed.get(key, (now_s, tick_s, 0)) for key in self._jobdb.unended() if key not in told}
+        # Neither a clock that is set nor a look or two that say nothing end jobs.
+        self._missed = {key: (since_s, first_s, looks + 1) for key, (since_s, first_s, looks) in self._missed.items()}
+        lost = {
+            key: round(since_s * 1e9)
+            for key, (since_s, first_s, looks) in self._missed.items()
+            if tick_s - first_s >= FORGOTTEN_AFTER_S and looks >= FORGOTTEN_LOOKS
+        }
         if lost:
             log.warning("queue: nothing is told any more of %d running jobs, such as %s: they count as ended", len(lost), next(iter(lost))[1])
             self._jobdb.end_forgotten(lost)
@@ -121,3 +147,21 @@ class QueueFollower:
         if why != self._error:
             log.error("queue: next try in %.0f s: %s", wait_s, why, exc_info=exc_info)
         self._error = why
+
+
+def _key(job: QueueJob) -> QueueKey:
+    """As the job database keeps it."""
+    return clean(job.cluster)[:NAME_LENGTH_MAX], clean(job.job_id)[:NAME_LENGTH_MAX], job.submit_ns
+
+
+def _parts(jobs: Sequence[QueueJob]) -> Iterator[Sequence[QueueJob]]:
+    part: list[QueueJob] = []
+    nodes = 0
+    for job in jobs:
+        part.append(job)
+        nodes += len(job.nodes)
+        if len(part) >= JOBS_AT_ONCE or nodes >= NODES_AT_ONCE:
+            yield part
+            part, nodes = [], 0
+    if part:
+        yield part

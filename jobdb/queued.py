@@ -3,13 +3,14 @@
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
-from .models import JobRow, LaunchRow, QueueNodeRow, QueueRow, QueueStepRow
+from .assign import assign_all, jobs_of
+from .models import FOREVER_NS, JobRow, LaunchRow, ProfileRow, QueueNodeRow, QueueRow, QueueStepRow
 from .queue import UNKNOWN, Problem, QueueJob, QueueKey
 from .queue.nodelist import folded
-from .summing import drop_profile, fits, free_key, sum_up
+from .summing import BEGIN_NS, SLACK_NS, drop_profile, free_key, sum_up
 from .types import NAME_LENGTH_MAX, clean
 
 STEP_LENGTH_MAX = 64
@@ -25,17 +26,19 @@ def origin_of(job: QueueJob) -> int:
 
 def take(
     session: Session, jobs: Iterable[QueueJob], user_name: Callable[[int], str | None], user_id: Callable[[str], int | None]
-) -> tuple[list[str], list[Problem]]:
-    """Takes in what is told of some jobs, see `JobDB.take_queue`: the keys of those that changed, and who cannot be taken."""
-    changed: list[str] = []
-    problems: list[Problem] = []
+) -> tuple[bool, dict[QueueKey, Problem]]:
+    """Takes in what is told of some jobs, see `JobDB.take_queue`: whether anything changed, and which cannot be taken."""
+    has_changed, refused = False, {}
     for told in jobs:
         uid = told.uid if told.uid is not None else user_id(told.user)
         if uid is None:
-            problems.append(Problem(f"job {told.job_id}", f"user {told.user[:80]!a} is not known on this machine, and the queue tells no number of his"))
+            uid = _known_uid(session, told)
+        if uid is None:
+            why = f"user {told.user[:80]!a} is not known on this machine, and the queue tells no number of his"
+            refused[told.key] = Problem(f"job {told.job_id}", why)
         elif told.start_ns is not None:
-            changed += _take(session, told, uid, user_name)
-    return changed, problems
+            has_changed |= _take(session, told, uid, user_name)
+    return has_changed, refused
 
 
 def forget(session: Session, lost: Mapping[QueueKey, int], user_name: Callable[[int], str | None]) -> list[str]:
@@ -46,87 +49,98 @@ def forget(session: Session, lost: Mapping[QueueKey, int], user_name: Callable[[
         if row is None or row.end_ns is not None:
             continue
         job = session.scalars(select(JobRow).where(JobRow.id == row.job).with_for_update()).one()
-        launches = session.scalars(select(LaunchRow).where(LaunchRow.job == job.id)).all()
-        row.state, row.end_ns = UNKNOWN, max([instant_ns, row.start_ns, *(launch.end_ns for launch in launches if launch.end_ns is not None)])
+        last_ns = session.scalar(select(func.max(LaunchRow.end_ns)).where(LaunchRow.job == job.id))
+        row.state, row.end_ns = UNKNOWN, max(instant_ns, row.start_ns, last_ns or 0)
         session.flush()
-        sum_up(job, launches, row, user_name)
+        session.execute(update(QueueNodeRow).where(QueueNodeRow.job == job.id).values(end_ns=row.end_ns))
+        sum_up(session, job, row, user_name)
         drop_profile(session, job.id)
         changed.append(job.key)
     return changed
 
 
-def _take(session: Session, told: QueueJob, uid: int, user_name: Callable[[int], str | None]) -> list[str]:
-    """The keys of the jobs that changed."""
+def _known_uid(session: Session, told: QueueJob) -> int | None:
+    """Whose a job is that is known already."""
+    key = (QueueRow.cluster == _name(told.cluster), QueueRow.queue_id == _name(told.job_id), QueueRow.submit_ns == told.submit_ns)
+    return session.scalar(select(JobRow.uid).join(QueueRow, QueueRow.job == JobRow.id).where(*key))
+
+
+def _take(session: Session, told: QueueJob, uid: int, user_name: Callable[[int], str | None]) -> bool:
+    """Whether anything changed."""
     key = [_name(told.cluster), _name(told.job_id), told.submit_ns]
     row = session.scalar(select(QueueRow).where(QueueRow.cluster == key[0], QueueRow.queue_id == key[1], QueueRow.submit_ns == key[2]))
-    others: list[str] = []
+    before: tuple[int, int] | None = None
     if row is None:
-        job, others = _job_of(session, told, uid)
+        job = _job_of(session, told, uid)
         row = QueueRow(job=job.id, cluster=key[0], queue_id=key[1], submit_ns=key[2])
         session.add(row)
     else:
         job = session.scalars(select(JobRow).where(JobRow.id == row.job).with_for_update()).one()
+        before = row.start_ns, _until(row.end_ns)
     for name in ("user", "project", "name", "queue", "array", "het"):
         setattr(row, name, _name(getattr(told, name)))
     for name in ("state", "start_ns", "end_ns", "exit_code", "cores", "tasks", "suspended_s", "restarts"):
         setattr(row, name, getattr(told, name))
-    is_new = row in session.new
-    has_changed = is_new or session.is_modified(row)
+    has_changed = before is None or session.is_modified(row)
     session.flush()
-    has_moved = _put_nodes(session, job.id, told)
-    has_changed |= has_moved | _put_steps(session, job.id, told)
-    if not has_changed:
-        return []
-    before = (job.start_ns, job.end_ns)
-    sum_up(job, session.scalars(select(LaunchRow).where(LaunchRow.job == job.id)).all(), row, user_name)
-    if is_new or has_moved or before != (job.start_ns, job.end_ns):
+    now = row.start_ns, max(_until(row.end_ns), row.start_ns)
+    has_moved = _put_nodes(session, job.id, told, *now)
+    if not (has_changed | has_moved | _put_steps(session, job.id, told)):
+        return False
+    job.uid = uid
+    sum_up(session, job, row, user_name)
+    if has_moved or before != now:
+        session.flush()
+        assign_all(session, jobs_of(session, _claims(told), uid))
         job.settled_ns = job.unheard = None
         drop_profile(session, job.id)
+        spans = [now] if has_moved or before is None else [span for span in map(_between, before, now) if span[0] < span[1]]
+        for begin_ns, end_ns in spans:
+            _drop_neighbours(session, job.id, begin_ns, end_ns)
     session.flush()
-    return [job.key, *others]
+    return True
 
 
-def _job_of(session: Session, told: QueueJob, uid: int) -> tuple[JobRow, list[str]]:
-    """The job of which the queue tells for the first time: one that launches told of until now, or a new one; and the keys of those that it took launches from."""
-    claims = [_name(claim) for claim in told.claims] or [_name(told.job_id)]
-    known = session.scalars(select(JobRow).where(JobRow.job_id.in_(claims), JobRow.uid == uid, JobRow.origin == 0).order_by(JobRow.id).with_for_update()).all()
-    launches = {job.id: session.scalars(select(LaunchRow).where(LaunchRow.job == job.id)).all() for job in known}
-    ours = {number: [one for one in all_of if fits(one, told.start_ns, told.end_ns)] for number, all_of in launches.items()}
-    adopted = next((job for job in known if ours[job.id] and len(ours[job.id]) == len(launches[job.id])), None)
+def _drop_neighbours(session: Session, job: int, begin_ns: int, end_ns: int) -> None:
+    """Removes the profiles of other jobs that were on a job's nodes then: they were worked out as if it had not been, or still was, there."""
+    mine = select(QueueNodeRow.node).where(QueueNodeRow.job == job)
+    there = select(QueueNodeRow.job).where(QueueNodeRow.node.in_(mine), QueueNodeRow.start_ns <= end_ns, QueueNodeRow.end_ns >= begin_ns, QueueNodeRow.job != job)
+    for number in session.scalars(there.join(ProfileRow, ProfileRow.job == QueueNodeRow.job).distinct()).all():
+        drop_profile(session, number)
+
+
+def _job_of(session: Session, told: QueueJob, uid: int) -> JobRow:
+    """The job of which the queue tells for the first time: one of which launches alone told until now, where all of them fit it, or a new one."""
+    claims = _claims(told)
+    alone = session.scalar(select(JobRow).where(JobRow.job_id == claims[0], JobRow.uid == uid, JobRow.origin == 0).with_for_update())
     origin, name = origin_of(told), _name(told.job_id)
-    if adopted is None:
-        adopted = JobRow(
-            key=free_key(session, name, uid, told.submit_ns), job_id=claims[0], uid=uid, origin=origin, cluster="", user="", program="", command="",
-            state=told.state, start_ns=told.start_ns,
-        )  # fmt: skip
-        session.add(adopted)
-        session.flush()
-    else:
-        adopted.job_id, adopted.origin = claims[0], origin
-        if adopted.key != name:
-            adopted.key = free_key(session, name, uid, told.submit_ns)
-    left = []
-    for job in known:
-        if job is not adopted and ours[job.id]:
-            left.append(job.key)
-            _hand_over(session, job, ours[job.id], adopted.id, len(launches[job.id]))
-    return adopted, left
-
-
-def _hand_over(session: Session, job: JobRow, launches: Sequence[LaunchRow], to: int, of: int) -> None:
-    """Some of the launches of a job become another's; the job goes with its last one."""
-    for launch in launches:
-        launch.job = to
+    if alone is not None and _fit(session, alone, told):
+        alone.origin = origin
+        if alone.key != name:
+            alone.key = free_key(session, name, uid, told.submit_ns)
+        return alone
+    job = JobRow(
+        key=free_key(session, name, uid, told.submit_ns), job_id=claims[0], uid=uid, origin=origin, cluster="", user="", program="", command="",
+        state=told.state, start_ns=told.start_ns,
+    )  # fmt: skip
+    session.add(job)
     session.flush()
-    drop_profile(session, job.id)
-    if len(launches) == of:
-        session.delete(job)
-    else:
-        sum_up(job, session.scalars(select(LaunchRow).where(LaunchRow.job == job.id)).all(), None)
-    session.flush()
+    return job
 
 
-def _put_nodes(session: Session, job: int, told: QueueJob) -> bool:
+def _claims(told: QueueJob) -> list[str]:
+    return [_name(claim) for claim in told.claims] or [_name(told.job_id)]
+
+
+def _fit(session: Session, job: JobRow, told: QueueJob) -> bool:
+    """Whether all launches of a job may be of the one that is told."""
+    first_ns, last_ns = session.execute(select(func.min(BEGIN_NS), func.max(BEGIN_NS)).where(LaunchRow.job == job.id)).one()
+    nodes = set(session.scalars(select(LaunchRow.node).where(LaunchRow.job == job.id).distinct()))
+    in_time = first_ns >= (told.start_ns or 0) - SLACK_NS and (told.end_ns is None or last_ns <= told.end_ns + SLACK_NS)
+    return in_time and (not (told.array or told.het) or nodes <= {_name(node) for node in told.nodes})
+
+
+def _put_nodes(session: Session, job: int, told: QueueJob, start_ns: int, end_ns: int) -> bool:
     """Whether they are others than before."""
     before = set(session.scalars(select(QueueNodeRow.node).where(QueueNodeRow.job == job)))
     nodes = {_name(node) for node in told.nodes}
@@ -136,8 +150,9 @@ def _put_nodes(session: Session, job: int, told: QueueJob) -> bool:
         else:
             for part in _parts(sorted(gone)):
                 session.execute(delete(QueueNodeRow).where(QueueNodeRow.job == job, QueueNodeRow.node.in_(part)))
+    session.execute(update(QueueNodeRow).where(QueueNodeRow.job == job).values(start_ns=start_ns, end_ns=end_ns))
     for part in _parts(sorted(nodes - before)):
-        session.execute(insert(QueueNodeRow), [{"job": job, "node": node} for node in part])
+        session.execute(insert(QueueNodeRow), [{"job": job, "node": node, "start_ns": start_ns, "end_ns": end_ns} for node in part])
     return nodes != before
 
 
@@ -157,6 +172,14 @@ def _put_steps(session: Session, job: int, told: QueueJob) -> bool:
     for part in _parts(list(rows.values())):
         session.execute(insert(QueueStepRow), [{"job": job, **dict(zip(columns, row, strict=True))} for row in part])
     return True
+
+
+def _until(end_ns: int | None) -> int:
+    return FOREVER_NS if end_ns is None else end_ns
+
+
+def _between(one_ns: int, other_ns: int) -> tuple[int, int]:
+    return min(one_ns, other_ns), max(one_ns, other_ns)
 
 
 def _parts(rows: Sequence) -> list[Sequence]:

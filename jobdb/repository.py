@@ -29,6 +29,8 @@ from .topology.repository import Topology
 
 __all__ = ["Access", "JobDB", "JobDBAway", "JobDBError"]
 
+# Clocks that are kept in one transaction.
+CLOCKS_AT_ONCE = 1000
 # What of a job is kept in this process: itself, its stored profile, and that one's version.
 _KEPT = ("job", "profile", "version")
 
@@ -67,6 +69,7 @@ class JobDB:
         self.accounts = Accounts(self._transactions)
         self.topology = Topology(self._transactions)
         self._recent = Recent()  # by (one of _KEPT, key)
+        self._shared = Recent()  # what hangs on other jobs, and on clocks
         try:
             self.migrate()
         except DBAPIError as error:
@@ -108,34 +111,41 @@ class JobDB:
         place: (name, value fit for JSON): how far their reader has come, kept in the same transaction; see `place`."""
         events = list(events)
 
-        def work(session: Session) -> list[str]:
-            keys = [apply(session, event, self._user_name) for event in events]
+        def work(session: Session) -> tuple[list[str], bool]:
+            applied = apply(session, events, self._user_name)
             if place is not None:
                 session.merge(PlaceRow(name=place[0], json=json.dumps(place[1])))
-            return keys
+            return applied
 
         try:
-            keys = self._transactions.write(work)
+            keys, is_any_new = self._transactions.write(work)
         except BaseException:
-            self._recent.changed(None)
+            self._changed()
             raise
         if keys:
             self._recent.changed([(what, key) for key in keys for what in _KEPT])
+        if is_any_new:
+            self._shared.changed(None)
         return keys
 
-    def take_queue(self, jobs: Iterable[QueueJob]) -> list[Problem]:
+    def _changed(self) -> None:
+        """Anything may be another than what is kept."""
+        self._recent.changed(None)
+        self._shared.changed(None)
+
+    def take_queue(self, jobs: Iterable[QueueJob]) -> dict[QueueKey, Problem]:
         """Take in what the batch system tells of some jobs, all in one transaction; what was told before changes nothing. Those are told that cannot be taken.
 
         A job of which launches told already is that job; what it was found under, its key, becomes the queue's id where that differs."""
         jobs = list(jobs)
         try:
-            keys, problems = self._transactions.write(lambda session: take(session, jobs, self._user_name, self._user_id))
+            has_changed, refused = self._transactions.write(lambda session: take(session, jobs, self._user_name, self._user_id))
         except BaseException:
-            self._recent.changed(None)
+            self._changed()
             raise
-        if keys:
-            self._recent.changed(None)
-        return problems
+        if has_changed:
+            self._changed()
+        return refused
 
     def unended(self) -> list[QueueKey]:
         """The jobs that, as the batch system told last, have not ended."""
@@ -145,9 +155,8 @@ class JobDB:
     def end_forgotten(self, lost: Mapping[QueueKey, int]) -> None:
         """Jobs of which the batch system tells no more, without having told their end: they count as ended, in state "unknown", at the given instants, ns since the
         epoch, or when they were last heard of by a launch. Should it tell of one again, its word holds."""
-        keys = self._transactions.write(lambda session: forget(session, lost, self._user_name))
-        if keys:
-            self._recent.changed(None)
+        if self._transactions.write(lambda session: forget(session, lost, self._user_name)):
+            self._changed()
 
     def place(self, name: str) -> Any:
         """The value last kept under this name, or None."""
@@ -186,7 +195,9 @@ class JobDB:
 
     def sharing(self, job: Job) -> Sharing:
         """Which of a job's nodes it had to itself, as the batch system told."""
-        return self._recent.get(("sharing", job.key), lambda: self._transactions.read(lambda session: sharing(session, job))) if job.queue_nodes else ALONE
+        if not job.queue_nodes:
+            return ALONE
+        return self._shared.get((job.key, job.start_ns, job.end_ns), lambda: self._transactions.read(lambda session: sharing(session, job)))
 
     # -- clocks
 
@@ -198,28 +209,34 @@ class JobDB:
         """Keep what `jobdb.clocks.Clocks` measured. Profiles that were worked out without it are removed."""
         told = [(row.node, row.from_ns, row.offset_ns) for row in rows]
 
-        def work(session: Session) -> None:
-            for node, from_ns, offset_ns in told:
+        def work(session: Session, part: list[tuple[str, int, int]]) -> None:
+            jobs: set[int] = set()
+            for node, from_ns, offset_ns in part:
                 session.merge(ClockRow(node=node, from_ns=from_ns, offset_ns=offset_ns))
-                since = select(JobRow.id).join(QueueNodeRow, QueueNodeRow.job == JobRow.id).where(QueueNodeRow.node == node, JobRow.end_ns >= from_ns)
-                for job in session.scalars(since).all():
-                    drop_profile(session, job)
+                with_profile = select(QueueNodeRow.job).join(ProfileRow, ProfileRow.job == QueueNodeRow.job)
+                jobs.update(session.scalars(with_profile.where(QueueNodeRow.node == node, QueueNodeRow.end_ns >= from_ns)))
+            for job in jobs:
+                drop_profile(session, job)
 
-        self._transactions.write(work)
-        self._recent.changed(None)
+        for begin in range(0, len(told), CLOCKS_AT_ONCE):
+            self._transactions.write(lambda session, begin=begin: work(session, told[begin : begin + CLOCKS_AT_ONCE]))
+        self._changed()
 
     def clock_offsets(self, job: Job) -> dict[str, int]:
         """By how much the clocks of a job's nodes were ahead at its end, ns, or are while it runs; those that were right are left out."""
         at_ns = LATEST_NS if job.end_ns is None else job.end_ns
-        return self._recent.get(("clocks", job.key), lambda: self._transactions.read(lambda session: offsets_at(session, job.node_names, at_ns)))
+        return self._shared.get(("clocks", job.key, at_ns, len(job.node_names)), lambda: self._transactions.read(lambda session: offsets_at(session, job.node_names, at_ns)))
 
     # -- settling
 
-    def unsettled(self, since_ns: int, limit: int) -> list[Job]:
-        """The jobs that ended and have not settled, and those that ended since an instant and settled without having heard of all nodes; those that ended
-        first before."""
-        waits = JobRow.settled_ns.is_(None) | ((JobRow.unheard > 0) & (JobRow.end_ns >= since_ns))
-        query = select_jobs().where(JobRow.end_ns.is_not(None), waits).order_by(JobRow.settled_ns.is_not(None), JobRow.end_ns).limit(limit)
+    def unsettled(self, limit: int) -> list[Job]:
+        """The jobs that ended and have not settled, those that ended first before."""
+        query = select_jobs().where(JobRow.settled_ns.is_(None), JobRow.end_ns.is_not(None)).order_by(JobRow.end_ns).limit(limit)
+        return self._transactions.read(lambda session: read_jobs(session, session.execute(query).all()))
+
+    def unheard(self, since_ns: int, limit: int) -> list[Job]:
+        """The jobs that settled since an instant without having heard of all nodes, the last that did first."""
+        query = select_jobs().where(JobRow.settled_ns >= since_ns, JobRow.unheard > 0).order_by(JobRow.settled_ns.desc()).limit(limit)
         return self._transactions.read(lambda session: read_jobs(session, session.execute(query).all()))
 
     def settle(self, job: Job, now_ns: int, unheard: int) -> None:

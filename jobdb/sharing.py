@@ -6,14 +6,13 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from .job import Job
-from .models import JobRow, LaunchRow, QueueNodeRow
+from .models import FOREVER_NS, JobRow, LaunchRow, QueueNodeRow
 from .summing import SLACK_NS
 
 # Batch systems tell whole seconds: a job is there for one at least.
 _GRAIN_NS = 10**9
 # Other jobs' ids that are told apart; where there are more, a job is known by its claims alone.
 OTHERS_MAX = 1000
-_LAST = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -33,11 +32,13 @@ def sharing(session: Session, job: Job) -> Sharing:
     """Of a job with `queue_nodes`. Those that ended in the second in which it began, or began in that in which it ended, share no node with it."""
     own = select(JobRow.id).where(JobRow.key == job.key).scalar_subquery()
     mine = select(QueueNodeRow.node).where(QueueNodeRow.job == own)
-    end_ns = _LAST if job.end_ns is None else max(job.end_ns, job.start_ns + _GRAIN_NS)
-    other_end_ns = func.coalesce(JobRow.end_ns, _LAST)
-    then = [JobRow.id != own, JobRow.start_ns - SLACK_NS < end_ns, other_end_ns > job.start_ns - SLACK_NS]
-    at_once = (JobRow.start_ns < end_ns) & ((other_end_ns > job.start_ns) | (JobRow.start_ns >= job.start_ns))
-    given = select(QueueNodeRow.node, JobRow.uid, JobRow.job_id, at_once.label("at_once")).join(JobRow, JobRow.id == QueueNodeRow.job).where(QueueNodeRow.node.in_(mine), *then)
+    end_ns = FOREVER_NS if job.end_ns is None else max(job.end_ns, job.start_ns + _GRAIN_NS)
+    near = [min(end_ns, FOREVER_NS - SLACK_NS) + SLACK_NS, job.start_ns - SLACK_NS]
+    start, end = QueueNodeRow.start_ns, QueueNodeRow.end_ns
+    at_once = (start < end_ns) & ((end > job.start_ns) | (start >= job.start_ns))
+    given = select(QueueNodeRow.node, JobRow.uid, JobRow.job_id, at_once.label("at_once")).join(JobRow, JobRow.id == QueueNodeRow.job)
+    given = given.where(QueueNodeRow.node.in_(mine), QueueNodeRow.job != own, start < near[0], end > near[1])
+    then = [JobRow.id != own, JobRow.start_ns < near[0], func.coalesce(JobRow.end_ns, FOREVER_NS) > near[1]]
     launched = (
         select(JobRow.job_id).join(LaunchRow, LaunchRow.job == JobRow.id).where(JobRow.origin == 0, JobRow.uid == job.uid, LaunchRow.node.in_(mine), *then)
     )

@@ -2,10 +2,11 @@
 
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import delete, select
+from sqlalchemy import case, delete, func, select
 from sqlalchemy.orm import Session
 
 from .models import JobRow, LaunchRow, ProfileRow, ProfileTextRow, QueueRow
@@ -34,41 +35,58 @@ def free_key(session: Session, job_id: str, uid: int, submit_ns: int | None = No
     return f"{base}~{uid}~{secrets.token_hex(8)}"
 
 
-def begin_ns(launch: LaunchRow) -> int:
-    """When a launch began; while only its end is known, that."""
-    return launch.start_ns if launch.start_ns is not None else launch.end_ns
+# When a launch began; while only its end is known, that.
+BEGIN_NS = func.coalesce(LaunchRow.start_ns, LaunchRow.end_ns)
+_ORDER = (BEGIN_NS, LaunchRow.launch, LaunchRow.node)
 
 
-def covers(start_ns: int, end_ns: int | None, instant_ns: int) -> bool:
-    """Whether an instant may lie in a job's time."""
-    return start_ns - SLACK_NS <= instant_ns and (end_ns is None or instant_ns <= end_ns + SLACK_NS)
+@dataclass(frozen=True)
+class _Launches:
+    """A job's launches together: a machine's worth of them must not be read for each of them that comes."""
+
+    cluster: str
+    user: str
+    program: str
+    command: str
+    begin_ns: int
+    end_ns: int | None  # None while one runs
+    exit_code: int | None
 
 
-def fits(launch: LaunchRow, start_ns: int, end_ns: int | None) -> bool:
-    """Whether a launch may be of a job that ran then."""
-    return covers(start_ns, end_ns, begin_ns(launch))
+def _launches(session: Session, job: int) -> _Launches | None:
+    of_job = LaunchRow.job == job
+    begin_ns, end_ns, count, ended, coded = session.execute(
+        select(func.min(BEGIN_NS), func.max(LaunchRow.end_ns), func.count(), func.count(LaunchRow.end_ns), func.count(LaunchRow.exit_code)).where(of_job)
+    ).one()
+    if not count:
+        return None
+    # A prolog, which knows no command, comes before what the job launches.
+    first = select(LaunchRow.cluster, LaunchRow.user, LaunchRow.program, LaunchRow.command).where(of_job)
+    named = session.execute(first.order_by(case((LaunchRow.command == "", 1), else_=0), *_ORDER).limit(1)).one()
+    failed = session.scalar(select(LaunchRow.exit_code).where(of_job, LaunchRow.exit_code != 0).order_by(*_ORDER).limit(1))
+    return _Launches(*named, begin_ns, end_ns if ended == count else None, failed if failed is not None else 0 if coded == count else None)
 
 
-def sum_up(job: JobRow, launches: Sequence[LaunchRow], told: QueueRow | None, user_name: Callable[[int], str | None] = lambda uid: None) -> None:
+def sum_up(session: Session, job: JobRow, told: QueueRow | None, user_name: Callable[[int], str | None] = lambda uid: None) -> None:
     """Of a job of which the batch system tells its word holds for who, when and how it ended, and the launches' for what ran. One of them there must be."""
-    launches = sorted(launches, key=lambda launch: (begin_ns(launch), launch.launch, launch.node))
-    first = launches[0] if launches else None
-    job.program, job.command = (first.program, first.command) if first is not None else (told.name, "")
-    codes = [launch.exit_code for launch in launches]
-    exit_code = next((code for code in codes if code), None if None in codes or not codes else 0)
+    launches = _launches(session, job.id)
+    if launches is not None:
+        job.program, job.command = launches.program, launches.command
     if told is not None:
+        if launches is None:
+            job.program, job.command = told.name, ""
         job.cluster, job.user = told.cluster, user_name(job.uid) or told.user or str(job.uid)
         job.start_ns, job.end_ns, job.state = told.start_ns, told.end_ns, told.state
-        job.exit_code = None if told.end_ns is None else told.exit_code if told.exit_code is not None else exit_code
+        job.exit_code = None if told.end_ns is None else told.exit_code if told.exit_code is not None or launches is None else launches.exit_code
         if job.end_ns is not None:
             job.end_ns = max(job.end_ns, job.start_ns)
-    else:
-        job.cluster, job.user, job.start_ns = first.cluster, first.user, begin_ns(first)
-        if any(launch.end_ns is None for launch in launches):
+    elif launches is not None:
+        job.cluster, job.user, job.start_ns = launches.cluster, launches.user, launches.begin_ns
+        if launches.end_ns is None:
             job.state, job.end_ns, job.exit_code = "running", None, None
         else:
-            job.state, job.exit_code = "completed" if exit_code == 0 else "failed", exit_code
-            job.end_ns = max(max(launch.end_ns for launch in launches), job.start_ns)
+            job.state, job.exit_code = "completed" if launches.exit_code == 0 else "failed", launches.exit_code
+            job.end_ns = max(launches.end_ns, job.start_ns)
         # An agent tells of an end after all that was done before it.
         job.settled_ns = job.end_ns
     job.start_utc, job.end_utc = utc(job.start_ns), utc(job.end_ns)

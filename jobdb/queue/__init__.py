@@ -6,7 +6,7 @@ What a queue says is believed of nodes, users and times, and of nothing else: na
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import orjson
@@ -111,6 +111,18 @@ def read_each(entries: Iterable[tuple[object, T]], read: Callable[[T], QueueJob 
         if job is not None:
             jobs.append(job)
     return jobs, problems
+
+
+def with_domain(read: Read, domain: str) -> Read:
+    """With the ends that agents have behind the batch system's names of nodes; those that bear it stay."""
+    if not domain:
+        return read
+
+    def named(nodes: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(node if node.endswith(domain) else node + domain for node in nodes)
+
+    jobs, problems = read
+    return [replace(job, nodes=named(job.nodes), steps=tuple(replace(step, nodes=named(step.nodes)) for step in job.steps)) for job in jobs], problems
 
 
 def integer(value: object, what: str, least: int = 0, most: int = 1 << 62) -> int:

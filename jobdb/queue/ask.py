@@ -36,7 +36,7 @@ def from_slurm(since_s: float, cluster: str = "") -> Read:
     problems: list[Problem] = []
     troubles: list[QueueTrouble] = []
     parts: list[list[QueueJob]] = []
-    for ask in (lambda: slurm.read_json(run(_SQUEUE), name), lambda: _accounting(since_s, name)):
+    for ask in (lambda: _controller(name), lambda: _accounting(since_s, name)):
         try:
             jobs, more = ask()
         except QueueTrouble as trouble:
@@ -52,6 +52,14 @@ def from_slurm(since_s: float, cluster: str = "") -> Read:
     for job in (job for part in parts for job in part):
         found[job.key] = _together(found[job.key], job) if job.key in found else job
     return list(found.values()), problems
+
+
+def _controller(cluster: str) -> Read:
+    jobs, problems = slurm.read_json(run(_SQUEUE), cluster)
+    if any(not job.cluster for job in jobs):
+        # Under no name they would be other jobs than those of accounting.
+        raise QueueTrouble("`squeue` tells no cluster, and `scontrol show config` did not tell its name either: give it (--cluster, or scheduler.cluster in server.toml)")
+    return jobs, problems
 
 
 def _accounting(since_s: float, cluster: str) -> Read:

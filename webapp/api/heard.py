@@ -24,10 +24,10 @@ HEARD_NS = 30 * 10**9
 JOBS_MAX = 2000
 
 
-def settle_ended(jobdb: JobDB, store: Store, clock_ns: Callable[[], int] = time.time_ns) -> None:
-    """Settles the jobs that can be. Raises StoreError and JobDBError."""
+def settle_ended(jobdb: JobDB, store: Store, clock_ns: Callable[[], int] = time.time_ns, again: bool = True) -> None:
+    """Settles the jobs that can be. again: looks again at those that settled without all nodes, too. Raises StoreError and JobDBError."""
     now_ns = clock_ns()
-    jobs = jobdb.unsettled(now_ns - AGAIN_FOR_NS, JOBS_MAX)
+    jobs = jobdb.unsettled(JOBS_MAX) + (jobdb.unheard(now_ns - AGAIN_FOR_NS, JOBS_MAX) if again else [])
     if not jobs:
         return
     heard = heard_until(store, min(job.end_ns or 0 for job in jobs))
@@ -37,6 +37,8 @@ def settle_ended(jobdb: JobDB, store: Store, clock_ns: Callable[[], int] = time.
             if unheard < job.unheard:
                 jobdb.settle(job, now_ns, unheard)
         elif not unheard or now_ns >= (job.end_ns or 0) + PATIENCE_NS:
+            if unheard == len(job.node_names):
+                log.info("nothing was heard of any node of job %s; if that is so of all jobs, agents name their nodes otherwise than the batch system: see scheduler.domain", job.key)
             jobdb.settle(job, now_ns, unheard)
 
 

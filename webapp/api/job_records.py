@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -60,14 +61,13 @@ class JobRecords:
             return self._store.seconds(job.job_id, job.uid, nodes, from_s, to_s, step_s, since_s=since_s, known=known, given=window.given)
         groups: dict[int, list[str]] = {}
         for name in nodes or job.node_names:
-            # In whole steps, so that they fall together.
-            groups.setdefault(round(offsets.get(name, 0) / SECOND_NS / step_s) * step_s, []).append(name)
+            groups.setdefault(round(offsets.get(name, 0) / SECOND_NS), []).append(name)
         parts = []
         for ahead_s, names in groups.items():
             found = self._store.seconds(
                 job.job_id, job.uid, names, from_s + ahead_s, to_s + ahead_s, step_s, since_s=since_s + ahead_s, known=names, given=window.given
             )
-            parts.append(found.set_column(0, "second", pc.subtract(found["second"], ahead_s)))
+            parts.append(found.set_column(0, "second", _moved(found, ahead_s, from_s, to_s, step_s)))
         return added(pa.concat_tables(parts))
 
     def _window(self, job: Job) -> Window:
@@ -98,6 +98,13 @@ class JobRecords:
         places = runs.column_names
         runs = runs.set_column(places.index("start"), "start", start).set_column(places.index("end"), "end", end)
         return runs.filter(pc.and_(pc.less_equal(start, _until_ns(job)), pc.greater_equal(end, job.start_ns)))
+
+
+def _moved(found: pa.Table, ahead_s: int, from_s: int, to_s: int, step_s: int) -> pa.Array:
+    """Seconds of sums by the server's clock, of a node whose clock is ahead: steps by whole steps, so that they fall together, and into those that were asked for."""
+    second = found["second"].to_numpy()
+    steps = np.clip(second - round(ahead_s / step_s) * step_s, from_s // step_s * step_s, (to_s - 1) // step_s * step_s)
+    return pa.array(np.where(found["seconds"].to_numpy() == step_s, steps, second - ahead_s), found.schema.field("second").type)
 
 
 def _until_ns(job: Job) -> int:

@@ -83,10 +83,8 @@ class Settler:
 
     def look(self) -> None:
         """Work out all that there is to do now, or until `stop`."""
-        if self._clocks is None:
-            self._clocks = Clocks(self._jobdb.clocks())
-        measure_clocks(self._jobdb, self._store, self._clocks, time.time_ns())
-        settle_ended(self._jobdb, self._store)
+        self._measure_clocks()
+        settle_ended(self._jobdb, self._store, again=self._clock() >= self._again_at_s)
         after, self._backlog = 0, self._jobdb.settled_count()
         while not self._stop.is_set():
             jobs, last = self._jobdb.settled(after, JOBS_AT_ONCE)
@@ -100,6 +98,13 @@ class Settler:
             for job in self._analyses.outdated(self._jobdb.ended_since(since_ns, AGAIN_JOBS_MAX)):
                 self._settle(job)
             self._again_at_s = self._clock() + AGAIN_EVERY_S
+
+    def _measure_clocks(self) -> None:
+        clocks = self._clocks or Clocks(self._jobdb.clocks())
+        # Should what it measured not be kept, it measures anew.
+        self._clocks = None
+        measure_clocks(self._jobdb, self._store, clocks, time.time_ns())
+        self._clocks = clocks
 
     def _settle(self, job: Job) -> None:
         if self._stop.is_set() or self._failed.get(job.key, 0) > self._clock():

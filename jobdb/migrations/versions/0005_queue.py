@@ -42,10 +42,14 @@ def upgrade() -> None:
         "queue_nodes",
         sa.Column("job", sa.Integer(), nullable=False, autoincrement=False),
         sa.Column("node", Exact(NAME), nullable=False),
+        sa.Column("start_ns", sa.BigInteger(), nullable=False),
+        sa.Column("end_ns", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("job", "node", name="pk_queue_nodes"),
         sa.ForeignKeyConstraint(["job"], ["jobs.id"], name="fk_queue_nodes_job_jobs", ondelete="CASCADE"),
     )
-    steps.create_index("ix_queue_nodes_node", "queue_nodes", ["node"])
+    steps.create_index("ix_queue_nodes_node_end_ns", "queue_nodes", ["node", "end_ns"])
+    steps.create_index("ix_queue_jobs_end_ns", "queue_jobs", ["end_ns"])
+    steps.create_index("ix_jobs_settled_ns", "jobs", ["settled_ns"])
     steps.create_table(
         "queue_steps",
         sa.Column("job", sa.Integer(), nullable=False, autoincrement=False),
@@ -75,4 +79,5 @@ def downgrade() -> None:
             op.execute(f"DELETE FROM {table} WHERE job IN (SELECT id FROM jobs WHERE origin <> 0)")
         op.execute("DELETE FROM jobs WHERE origin <> 0")
     steps.change_unique("jobs", ONE, SEVERAL)
+    steps.drop_index("ix_jobs_settled_ns", "jobs")
     steps.drop_columns("jobs", ["origin", "settled_ns", "unheard"])

@@ -1,9 +1,13 @@
 """What a batch system tells, beside what launches tell: in any order they make the same jobs."""
 
 import itertools
+import random
+import time
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from sqlalchemy import text
 
 from jobdb.queue import CANCELLED, COMPLETED, RUNNING, SUSPENDED, UNKNOWN, QueueJob, Step
 from jobdb.repository import JobDB
@@ -37,7 +41,7 @@ def launch(kind, at_s, **more):
 
 
 def test_a_job_is_known_from_its_start_to_its_end_without_a_launch(db):
-    assert db.take_queue([told()]) == []
+    assert db.take_queue([told()]) == {}
     job = db.job("7")
     assert (job.state, job.settled, job.start_ns, job.end_ns, job.user, job.program, job.node_names) == ("running", False, T + 5 * S, None, "ada", "run.sh", ["cn1", "cn2"])
     assert (job.queued.queue, job.queued.submit_ns, job.queue_nodes) == ("batch", T, ("cn1", "cn2"))
@@ -121,7 +125,7 @@ def test_two_that_share_id_and_submission_are_two(db):
 
 def test_who_is_not_known_is_told_and_others_are_taken(db):
     problems = db.take_queue([told(uid=None, user="eve"), told(job_id="8", uid=None), told(job_id="9", uid=1001, user="x")])
-    assert [str(problem) for problem in problems] == ["job 7: user 'eve' is not known on this machine, and the queue tells no number of his"]
+    assert [str(problem) for problem in problems.values()] == ["job 7: user 'eve' is not known on this machine, and the queue tells no number of his"]
     assert {(job.key, job.uid, job.user) for job, _ in db.jobs().jobs} == {("8", 1000, "ada"), ("9", 1001, "bob")}
 
 
@@ -158,11 +162,11 @@ def test_jobs_of_one_second_share_their_node(db):
 
 def test_a_job_settles_once_its_nodes_were_heard(db):
     db.take_queue([ended(told()), ended(told(job_id="8"), after_s=50), told(job_id="9")])
-    assert [job.key for job in db.unsettled(0, 10)] == ["8", "7"] and db.settled_count() == 0
+    assert [job.key for job in db.unsettled(10)] == ["8", "7"] and db.settled_count() == 0
     db.settle(db.job("8"), T + 200 * S, 2)
     db.settle(replace(db.job("7"), end_ns=1), T + 200 * S, 0)  # of an end that is another one by now
-    assert [(job.key, job.unheard) for job in db.unsettled(0, 10)] == [("7", 0), ("8", 2)]
-    assert [job.key for job in db.unsettled(T + 300 * S, 10)] == ["7"] and [job.key for job in db.settled(0, 10)[0]] == ["8"]
+    assert [job.key for job in db.unsettled(10)] == ["7"] and [(job.key, job.unheard) for job in db.unheard(0, 10)] == [("8", 2)]
+    assert db.unheard(T + 300 * S, 10) == [] and [job.key for job in db.settled(0, 10)[0]] == ["8"]
 
 
 def test_many_nodes_and_odd_words(db):
@@ -171,3 +175,90 @@ def test_many_nodes_and_odd_words(db):
     assert set(db.job("7").queue_nodes) == set(nodes)
     db.take_queue([told(nodes=nodes[:3])])
     assert db.job("7").node_names == ["cn0", "cn1", "cn2"]
+
+
+def contents(db):
+    """All that is known of jobs and their launches, whatever their keys."""
+    found = []
+    with db._engine.connect() as connection:
+        for job, _ in db.jobs(limit=500).jobs:
+            number = connection.scalar(text("SELECT id FROM jobs WHERE `key` = :key"), {"key": job.key})
+            launches = connection.execute(text("SELECT launch, node, start_ns, end_ns FROM launches WHERE job = :job ORDER BY launch, node"), {"job": number})
+            queue_id = job.queued.job_id if job.queued else ""
+            found.append((queue_id, job.job_id, job.state, job.start_ns, job.end_ns, job.program, tuple(job.node_names), tuple(map(tuple, launches))))
+    return sorted(found, key=repr)
+
+
+def facts(rng):
+    """What there is to tell of some jobs of a user: the queue's last words, and events of launches on their nodes and elsewhere."""
+    jobs, events, at_s = [], [], 0
+    for run in range(2):  # an id that began again
+        start_s, long_s = at_s + 10, rng.choice((0, 30, 400, 5000))
+        jobs.append(ended(told(submit_ns=T + at_s * S, start_ns=T + start_s * S, nodes=(f"cn{rng.randrange(3)}",)), after_s=long_s))
+        for name in range(rng.randrange(3)):
+            node = rng.choice(jobs[-1].nodes)
+            events += [launch("start", start_s + name, launch=f"r{run}.{name}", node=node), launch("end", start_s + max(long_s, name), launch=f"r{run}.{name}", node=node)]
+        at_s = start_s + long_s + rng.choice((1, 20, 2000))
+    # Tasks of an LSF array, which find one number, and components of a heterogeneous job.
+    jobs += [ended(told(job_id=f"8[{task}]", claims=("8",), array="8", nodes=(f"cn{task}",))) for task in (1, 2)]
+    jobs += [ended(told(job_id=f"20+{part}", claims=(str(20 + part), "20"), het="20", nodes=(f"cn{part + 3}",))) for part in (0, 1)]
+    events += [launch("start", 10, job=job, node=f"cn{node}", launch=f"{job}.{node}") for job, node in (("8", 1), ("8", 2), ("20", 3), ("20", 4))]
+    return jobs, events
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_is_told_first_the_same_jobs_come_of_it(new_url, seed):
+    rng = random.Random(seed)
+    jobs, events = facts(rng)
+    outcomes = []
+    for _ in range(4):
+        db = JobDB(new_url(), user_name={1000: "ada"}.get)
+        running = [replace(job, state=RUNNING, end_ns=None, exit_code=None) for job in jobs if rng.random() < 0.5]
+        calls = [partial(db.take_queue, [job]) for job in jobs] + [partial(db.apply_event, one) for one in events]
+        early = [partial(db.take_queue, [job]) for job in running]
+        rng.shuffle(calls)
+        rng.shuffle(early)
+        # What was said while a job ran comes before its end, and between the events.
+        for call in early + calls:
+            call()
+        outcomes.append(contents(db))
+        db.close()
+    assert all(outcome == outcomes[0] for outcome in outcomes)
+    launched = {(name, node) for *_, launches in outcomes[0] for name, node, *_ in launches}
+    assert launched == {(one["launch"], one["node"]) for one in events}
+
+
+def test_a_prolog_before_its_run_is_told_does_not_stay_with_the_run_before(db):
+    """Hooks tell at once, the queue each 30 s."""
+    first = told(nodes=("cn1",))
+    db.take_queue([first])
+    db.apply_event(launch("start", 10, launch="slurm-7-0", node="cn1", command=None))
+    db.apply_event(launch("start", 70, launch="slurm-7-1", node="cn9", command=None))
+    db.take_queue([ended(first, state="requeued", after_s=60, code=None), told(submit_ns=T + 61 * S, start_ns=T + 69 * S, nodes=("cn9",))])
+    one, two = (job for job, _ in db.jobs(sort="start").jobs)
+    assert (one.node_names, two.node_names) == (["cn1"], ["cn9"]) and two.program == "prog"
+
+
+def test_a_launch_says_what_ran_and_not_the_prolog(db):
+    db.take_queue([told()])
+    db.apply_events([launch("start", 6, launch="slurm-7-0", program="myjob", command=None), launch("start", 8, launch="x", program="ior", command="ior -w")])
+    assert (db.job("7").program, db.job("7").command) == ("ior", "ior -w")
+
+
+def test_a_profile_that_was_worked_out_without_a_neighbour_is_removed(db):
+    db.take_queue([ended(told(nodes=("cn1",))), ended(told(job_id="8", claims=("8",), nodes=("cn2",)))])
+    for key in ("7", "8"):
+        db.settle(db.job(key), T + 200 * S, 0)
+        db.put_profile(key, 1, {})
+    assert db.sharing(db.job("7")).own == ("cn1",)
+    db.take_queue([ended(told(job_id="9", claims=("9",), nodes=("cn1",)))])
+    assert db.sharing(db.job("7")).own == () and (db.profile_version("7"), db.profile_version("8")) == (None, 1)
+
+
+def test_many_nodes_tell_of_their_launches_in_little_time(db):
+    count, began_s = 3000, time.monotonic()
+    for kind, at_s in (("start", 10), ("end", 20)):
+        for begin in range(0, count, 1000):
+            db.apply_events([launch(kind, at_s, node=f"n{number}") for number in range(begin, begin + 1000)])
+    assert len(db.job("7").node_names) == count and db.job("7").state == "completed"
+    assert time.monotonic() - began_s < 120  # reading all for each took many minutes

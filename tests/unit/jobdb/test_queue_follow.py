@@ -40,7 +40,7 @@ def job(number, **more):
 def parts(tmp_path):
     batch, now = Batch(), [NOW_S]
     jobdb = JobDB(f"sqlite:///{tmp_path / 'jobs.db'}", user_name=lambda uid: None)
-    yield batch, jobdb, lambda: QueueFollower(batch, jobdb, every_s=0.01, first_s=FIRST_S, clock=lambda: now[0]), now
+    yield batch, jobdb, lambda: QueueFollower(batch, jobdb, every_s=0.01, first_s=FIRST_S, clock=lambda: now[0], ticks=lambda: now[0]), now
     jobdb.close()
 
 
@@ -51,13 +51,13 @@ def test_what_is_told_is_written_once_and_asked_for_with_an_overlap(parts, monke
     follower.look()
     assert jobdb.jobs().total == 450 and batch.since == [NOW_S - FIRST_S]
     taken = []
-    monkeypatch.setattr(jobdb, "take_queue", lambda jobs: (taken.extend(jobs), [])[1])
+    monkeypatch.setattr(jobdb, "take_queue", lambda jobs: (taken.extend(jobs), {})[1])
     batch.jobs[3] = replace(batch.jobs[3], state="completed", end_ns=int(NOW_S + 5) * S, exit_code=0)
     now[0] += 30
     follower.look()
     assert taken == [batch.jobs[3]] and batch.since[1] == NOW_S - OVERLAP_S
     assert follower.status() | {"last_look_ns": 0} == {
-        "jobs": 451, "forgotten": 0, "errors": 0, "last_look_ns": 0, "error": None, "problems": 0, "first_problems": [],
+        "jobs": 451, "forgotten": 0, "errors": 0, "last_look_ns": 0, "error": None, "problems": 0, "first_problems": [], "looking_since_ns": None,
     }  # fmt: skip
     # The next one goes on from there, whatever it was away for.
     now[0] += 86_400

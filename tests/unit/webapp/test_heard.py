@@ -67,7 +67,7 @@ def test_a_silent_node_is_waited_for_and_then_told(db):
 
 def test_late_nodes_are_looked_for_for_a_day(db):
     assert settle(db, Heard(), PATIENCE_NS / S) == (True, 2)
-    late_s = AGAIN_FOR_NS / S + 1
+    late_s = (PATIENCE_NS + AGAIN_FOR_NS) / S + 1
     assert settle(db, Heard(n1=mark(late_s), n2=mark(late_s)), late_s) == (True, 2)
 
 
