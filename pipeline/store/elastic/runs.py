@@ -137,16 +137,21 @@ def versions(reader: Reader, asked: Asked) -> list[int]:
             of_window = sorted({*window.nodes, *own.get((job, window.uid), ())}) if window is not None else []
             if window is not None and of_window:
                 filters[str(place)] = _within(of_window, window)
-        for place in sorted({*places} - {*by_claim}):
-            query = all_of(in_window(*asked[place]), committed)
-            found[place] = reader.count(pattern, query)
-        for at in range(0, len(filters), FILTERS_MAX):
-            part = dict(list(filters.items())[at : at + FILTERS_MAX])
-            body = {"size": 0, "query": all_of(*_OF_NODE, committed), "track_total_hits": False, "aggs": {"of": {"filters": {"filters": part}}}}
-            counted = reader.search(pattern, body).get("aggregations")
-            for place_text, bucket in counted["of"]["buckets"].items() if counted else ():
-                found[int(place_text)] += bucket["doc_count"]
+        given = {str(place): in_window(*asked[place]) for place in sorted({*places} - {*by_claim})}
+        for wanted, query in ((filters, all_of(*_OF_NODE, committed)), (given, all_of(committed))):
+            for place, count in _counted(reader, pattern, query, wanted):
+                found[place] += count
     return found
+
+
+def _counted(reader: Reader, pattern: str, query: dict, filters: dict[str, dict]) -> Iterator[tuple[int, int]]:
+    """How many documents of a query each of some filters lets through, by place."""
+    for at in range(0, len(filters), FILTERS_MAX):
+        part = dict(list(filters.items())[at : at + FILTERS_MAX])
+        body = {"size": 0, "query": query, "track_total_hits": False, "aggs": {"of": {"filters": {"filters": part}}}}
+        counted = reader.search(pattern, body).get("aggregations")
+        for place, bucket in counted["of"]["buckets"].items() if counted else ():
+            yield int(place), bucket["doc_count"]
 
 
 def _claims(reader: Reader, pattern: str, committed: dict, asked: Asked) -> tuple[dict[str, int], dict[tuple[str, int], set[str]]]:
