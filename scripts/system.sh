@@ -89,13 +89,16 @@ look_for_servers() {
   notes+=('No Java 21 or newer found, and no package of one is known: what needs Elasticsearch will be left out. Debian 12 has none; unpack a JDK and set JAVA_HOME.')
 }
 
-# The miniature machine of tests/field: Slurm with accounting, and clocks that are off.
+# The miniature machine of tests/field: Slurm with accounting, a forwarding layer, and clocks that are off.
 look_for_field() {
   has slurmctld || [[ -x /usr/sbin/slurmctld ]] || optional+=(slurmctld)
   has slurmd || [[ -x /usr/sbin/slurmd ]] || optional+=(slurmd)
   has slurmdbd || [[ -x /usr/sbin/slurmdbd ]] || optional+=(slurmdbd slurm-wlm-mysql-plugin)
   has sbatch || optional+=(slurm-client)
   has munge || optional+=(munge)
+  has glusterd || [[ -x /usr/sbin/glusterd ]] || optional+=(glusterfs-server)
+  has glusterfs || [[ -x /usr/sbin/glusterfs ]] || optional+=(glusterfs-client)
+  has ip || [[ -x /usr/sbin/ip ]] || optional+=(iproute2)
 }
 
 look_for_optional() {

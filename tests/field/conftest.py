@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bellrock.stack import Missing
-from tests.field.machine import FAKETIME, Machine, running
+from tests.field.machine import FAKETIME, Machine
+from tests.field.parts import running
 
 
 @pytest.fixture(scope="module")

@@ -12,45 +12,33 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bellrock import paths
 from bellrock.client import Client
 from bellrock.errors import ApiError
+from tests.field.parts import WAIT_S, until
 from tests.field.slurm import Slurm
 
 ROOT = Path(__file__).resolve().parents[2]
 # Users of any Debian, who own nothing that matters.
 ADA, BOB = 5, 7
-WAIT_S = 60.0
 # libfaketime's, for a node whose clock is off.
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 
 
-def until(condition: Callable[[], Any], what: str, limit_s: float = WAIT_S) -> Any:
-    """The first answer that is something."""
-    end_s = time.monotonic() + limit_s
-    while not (found := condition()):
-        if time.monotonic() > end_s:
-            raise AssertionError(f"not within {limit_s:.0f} s: {what}")
-        time.sleep(0.05)
-    return found
-
-
 class Agent:
-    """An agent of one node, with rings and spool of its own."""
+    """An agent of one node, with rings and spool of its own. more: further lines of its settings."""
 
-    def __init__(self, node: str, rings: Path, folder: Path, server: Path, clock_off_s: float = 0.0) -> None:
+    def __init__(self, node: str, rings: Path, folder: Path, server: Path, clock_off_s: float = 0.0, more: str = "") -> None:
         self.node, self.rings, self._folder = node, rings, folder
         self._clock_off_s = clock_off_s
         self._process: subprocess.Popen | None = None
         folder.mkdir(parents=True)
         self._settings = folder / "agent.toml"
-        self._settings.write_text(
-            f'node = "{node}"\nrings = "{rings}"\nspool = "{folder / "spool"}"\nserver = "unix:{server}"\nsample_period_s = 1\n'
-        )
+        self._settings.write_text(f'node = "{node}"\nrings = "{rings}"\nspool = "{folder / "spool"}"\nserver = "unix:{server}"\nsample_period_s = 1\n{more}')
 
     def start(self) -> None:
         """Begins; its rings are there once it has."""
@@ -69,16 +57,21 @@ class Agent:
 
 
 class Machine:
-    """nodes: their names; those of `late` get no agent before `agents[name].start()`. clocks: seconds by which nodes' clocks are ahead."""
+    """nodes: their names; those of `late` get no agent before `agents[name].start()`. clocks: seconds by which nodes' clocks are ahead.
+    servers: nodes that have an agent and no jobs, with lines of its settings."""
 
-    def __init__(self, folder: Path, nodes: Sequence[str], late: Sequence[str] = (), clocks: dict[str, float] | None = None) -> None:
+    def __init__(
+        self, folder: Path, nodes: Sequence[str], late: Sequence[str] = (), clocks: Mapping[str, float] | None = None, servers: Mapping[str, str] | None = None
+    ) -> None:
         self.folder, self._late = folder, late
         self.shared = folder / "shared"  # the file system of all nodes
         self._rings = Path(tempfile.mkdtemp(prefix="bellrock-field-", dir="/dev/shm"))
         self._state = folder / "state"
         self._server: subprocess.Popen | None = None
+        clocks, servers = clocks or {}, servers or {}
         self.agents = {
-            node: Agent(node, self._rings / node, folder / f"agent-{node}", self._state / "ingest.sock", (clocks or {}).get(node, 0.0)) for node in nodes
+            node: Agent(node, self._rings / node, folder / f"agent-{node}", self._state / "ingest.sock", clocks.get(node, 0.0), servers.get(node, ""))
+            for node in (*nodes, *servers)
         }
         self.slurm = Slurm(folder / "slurm", nodes, self._hooks())
         self.client: Client = None  # type: ignore[assignment]  # from start on
@@ -161,13 +154,3 @@ class Machine:
 
     def _log_end(self) -> str:
         return (self.folder / "server.log").read_text()[-2000:]
-
-
-@contextlib.contextmanager
-def running(machine: Machine) -> Iterator[Machine]:
-    """A machine that is ended, whatever becomes of its start."""
-    try:
-        machine.start()
-        yield machine
-    finally:
-        machine.stop()

@@ -5,43 +5,20 @@ Packages of Debian 12; users submit with `sbatch`, and nothing else. Needs root.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bellrock.stack import Missing
 from bellrock.stack.process import HOST, Server
 from bellrock.stack.sql import Account
+from tests.field.parts import PATH, OfRoot, program
 from tests.mariadb import MariaDb
 
 CLUSTER = "tiny"
 ASK_S = 30.0
-_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"
 
 
-def program(name: str) -> str:
-    """Where a program of Slurm is. Raises Missing."""
-    found = shutil.which(name, path=_PATH)
-    if found is None:
-        raise Missing(f"`{name}` is missing", "run `scripts/system.sh build field`")
-    return found
-
-
-class _OfRoot(Server):
-    """A server that stays root, in a folder that users may look into."""
-
-    unprivileged = False
-    ready_s = 60.0
-
-    def settings(self) -> str:
-        return " ".join(self.command())
-
-    def prepare(self) -> None:
-        self.folder.chmod(0o755)
-
-
-class Munge(_OfRoot):
+class Munge(OfRoot):
     """Who is who, for Slurm."""
 
     title = "munged"
@@ -68,7 +45,7 @@ class Munge(_OfRoot):
         return subprocess.run([program("munge"), "-n", "-S", str(self.socket)], capture_output=True).returncode == 0
 
 
-class _OfSlurm(_OfRoot):
+class _OfSlurm(OfRoot):
     def __init__(self, folder: Path, conf: Path, command: Sequence[str], asks: Sequence[str] = (), more: Mapping[str, str] | None = None) -> None:
         super().__init__(folder)
         self._command, self._asks, self._more = list(command), list(asks), dict(more or {})
@@ -79,7 +56,7 @@ class _OfSlurm(_OfRoot):
         return self._command
 
     def environment(self) -> Mapping[str, str]:
-        return {"SLURM_CONF": str(self.conf), "PATH": _PATH, **self._more}
+        return {"SLURM_CONF": str(self.conf), "PATH": PATH, **self._more}
 
     def answers(self) -> bool:
         if not self._asks:
@@ -96,7 +73,7 @@ class Slurm:
         self._munge = Munge(folder / "munge")
         self._sql = MariaDb(folder / "sql", databases=("slurm_acct_db",), accounts=(Account("slurm", "slurm", ("ALL ON slurm_acct_db.*",)),))
         self._parts: list[Server] = [self._munge, self._sql]
-        self.environment = {"SLURM_CONF": str(self.conf), "PATH": _PATH}
+        self.environment = {"SLURM_CONF": str(self.conf), "PATH": PATH}
 
     def start(self) -> None:
         """Raises Missing and BellrockError."""
@@ -166,5 +143,3 @@ class Slurm:
         ]  # fmt: skip
         (of / "state").mkdir(exist_ok=True)
         self.conf.write_text("\n".join(lines) + "\n")
-
-

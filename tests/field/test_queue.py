@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-from tests.field.machine import ADA, BOB, Machine, until
+from tests.field.machine import ADA, BOB, Machine
+from tests.field.parts import until
 
 MIB = 1 << 20
 S = 10**9

@@ -1,0 +1,66 @@
+"""What parts of this layer have in common: programs of the distribution, servers of root, waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
+
+from bellrock.stack import Missing
+from bellrock.stack.process import Server
+
+PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"
+WAIT_S = 60.0
+
+
+def until(condition: Callable[[], Any], what: str, limit_s: float = WAIT_S) -> Any:
+    """The first answer that is something."""
+    end_s = time.monotonic() + limit_s
+    while not (found := condition()):
+        if time.monotonic() > end_s:
+            raise AssertionError(f"not within {limit_s:.0f} s: {what}")
+        time.sleep(0.05)
+    return found
+
+
+def program(name: str) -> str:
+    """Where a program is. Raises Missing."""
+    found = shutil.which(name, path=PATH)
+    if found is None:
+        raise Missing(f"`{name}` is missing", "run `scripts/system.sh build field`")
+    return found
+
+
+class OfRoot(Server):
+    """A server that stays root, in a folder that users may look into."""
+
+    unprivileged = False
+    ready_s = 60.0
+
+    def settings(self) -> str:
+        return " ".join(self.command())
+
+    def prepare(self) -> None:
+        self.folder.chmod(0o755)
+
+
+class Part(Protocol):
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+P = TypeVar("P", bound=Part)
+
+
+@contextlib.contextmanager
+def running(part: P) -> Iterator[P]:
+    """A part that is ended, whatever becomes of its start."""
+    try:
+        part.start()
+        yield part
+    finally:
+        part.stop()
