@@ -94,7 +94,7 @@ impl Track {
             base: Vec::new(),
             has_changed: true,
         };
-        track.rebase(reading);
+        track.rebase(reading, &[]);
         track
     }
 
@@ -187,7 +187,7 @@ impl Track {
             true => Vec::new(),
             false => self.unread(reading, &change.reset),
         };
-        self.rebase(reading);
+        self.rebase(reading, &change.reset);
         let room = VALUES_MAX - self.base.len();
         self.base.extend(unread.into_iter().take(room));
         (self.told, self.seen, self.has_changed) = (at, at, true);
@@ -248,13 +248,13 @@ impl Track {
         unread.map(|&(key, was)| (key, bits(key, was))).collect()
     }
 
-    /// What is read next is compared with this. A counter that went back stays where it was.
-    fn rebase(&mut self, reading: &Reading) {
+    /// What is read next is compared with this. A counter that went back by itself stays where it was; not one whose part began anew (`reset`).
+    fn rebase(&mut self, reading: &Reading, reset: &[u32]) {
         let values = reading.values.iter().take(VALUES_MAX).enumerate();
         let bits = |(place, value): (usize, &Value)| {
             let (key, bits) = (value.key(), value.what.bits());
             let back = match (value.what, self.base_of(place, key)) {
-                (What::Counter { range, .. }, Some(base)) => {
+                (What::Counter { range, .. }, Some(base)) if !reset.contains(&value.part) => {
                     (range.step(base, bits) == Step::Back).then_some(base)
                 }
                 _ => None,

@@ -128,6 +128,28 @@ fn what_goes_back_by_itself_is_not_counted_twice() {
     assert_eq!(sum, 12);
 }
 
+/// A brick's sum of times may go back by itself; when the brick begins anew it counts from 0 at once, and not once it passes where it was.
+#[test]
+fn what_goes_back_with_its_part_counts_from_there() {
+    let reading = |count: u64, time: u64| {
+        let mut reading = Reading::new("x");
+        reading.counter("writes", count, Range::Bits64, 1);
+        reading.counter("write_ns", time, Range::Unsteady, 1);
+        reading
+    };
+    let mut track = Track::begin(&reading(1000, 50_000), at(1, 1));
+    let event = told(&mut track, &reading(4, 200), at(2, 2));
+    assert_eq!(
+        event["values"],
+        serde_json::json!({"writes": 4, "write_ns": 200})
+    );
+    let event = told(&mut track, &reading(6, 300), at(3, 3));
+    assert_eq!(
+        event["values"],
+        serde_json::json!({"writes": 2, "write_ns": 100})
+    );
+}
+
 #[test]
 fn an_intervals_length_is_true_when_the_clock_is_set() {
     for (utc_s, start_s) in [
