@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from tests.e2e.site import BELLROCK, ROOT, Site, wait_for
-from tests.e2e.test_pages import QUIET
+from tests.e2e.conftest import QUIET
 
 WRITES = 300_000
 # Waits for the file `go`, then writes; tells what it wrote.

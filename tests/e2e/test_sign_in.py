@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from jobdb.repository import JobDB
 from tests.e2e.site import BELLROCK, ROOT, Site
-from tests.e2e.test_pages import QUIET
+from tests.e2e.conftest import QUIET
 from tests.e2e.tls_proxy import TlsProxy
 
 PASSWORD = "a lamp that never goes out"

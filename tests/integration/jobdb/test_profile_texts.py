@@ -69,7 +69,7 @@ def test_profiles_come_along_there_and_back(url):
 
 
 def test_profiles_outlive_a_migration_that_is_killed(new_url):
-    for statements in range(8, 60, 3):
+    for statements in range(8, 160, 3):
         url = new_url()
         wide_profiles(url)
         came_through = killed_after(url, statements)
