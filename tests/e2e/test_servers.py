@@ -50,7 +50,10 @@ def test_the_list_groups_components_by_server_and_tells_who_is_silent(site: Site
     expect(page.locator('[data-testid="server-row"][data-node="oss<1>"] .component-silent')).to_have_count(1)
     answer = site.get("/api/v1/components")
     expect(page.get_by_test_id("figure-servers")).to_have_attribute("data-value", str(answer["nodes"]))
-    expect(page.get_by_test_id("figure-kind-block_device")).to_have_attribute("data-value", "2")
+    # The agent of this machine tells of its own disks, too.
+    disks, machines = (site.get(f"/api/v1/components?component={kind}")["total"] for kind in ("block_device", "node"))
+    assert disks >= 2 and machines >= 1
+    expect(page.get_by_test_id("figure-kind-block_device")).to_have_attribute("data-value", str(disks))
     page.get_by_test_id("sort-last_ns").click()
     expect(page).to_have_url(re.compile("sort=-last_ns"))
     page.get_by_role("searchbox").fill("GLUSTER")
@@ -61,7 +64,7 @@ def test_the_list_groups_components_by_server_and_tells_who_is_silent(site: Site
     expect(page.get_by_role("main")).to_contain_text("No server matches")
     page.get_by_role("button", name="Show all servers").click()
     page.get_by_test_id("kind-filter").select_option("node")
-    expect(page.get_by_test_id("component")).to_have_count(1)
+    expect(page.get_by_test_id("component")).to_have_count(machines)
 
 
 def test_a_servers_page_shows_what_the_api_says(site: Site, page: Page, told: int) -> None:
