@@ -76,14 +76,14 @@ def fill(access, users=("u0", "u1", "u2"), programs=("p0", "p1")):
 def fill_topology(db):
     """One node through a forwarding node to a file system of two targets, of which one is at its other server for a day; and one file."""
     facts = {
-        FileSystem: [FileSystem("work", "lustre", "/work")], Forwarder: [Forwarder("f1", "work")], Forwarding: [Forwarding("n1", "work", "f1")],
+        FileSystem: [FileSystem("work", "lustre", "/scratch")], Forwarder: [Forwarder("f1", "work")], Forwarding: [Forwarding("n1", "work", "f1")],
         Target: [Target("work", f"OST000{n}", "ost", n, "ost", f"work-OST000{n}") for n in (0, 1)],
         Server: [Server("work", f"OST000{n}", place, f"o{(n + place) % 2}") for n in (0, 1) for place in (0, 1)],
         Port: [Port("n1", "s1", "7", False)], Member: [Member("n1", "class", "compute")],
     }  # fmt: skip
     failovers = [Failover("work", "OST0001", T0 + 12 * DAY, T0 + 13 * DAY, "o0")]
     db.topology.apply(Site({kind: frozenset(found) for kind, found in facts.items()}, frozenset(failovers), digest="d" * 64), T0 - DAY, "ada@centre", "/etc/site", "first")
-    db.topology.layouts.put([Layout("/work/out", (Part(0, FOREVER_NS, 1 << 20, (1, 0)),))], T0)
+    db.topology.layouts.put([Layout("/scratch/out", (Part(0, FOREVER_NS, 1 << 20, (1, 0)),))], T0)
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_views_have_the_same_numbers_on_all(state):
         ("o1", "rule", "2023-11-27 22:13:20", None, None),
     ]  # fmt: skip
     files = rows(state, "SELECT path, file_system, place, target, first_byte, end_byte, stripe_bytes, from_ns FROM file_targets ORDER BY place")
-    assert [tuple(row.values()) for row in files] == [("/work/out", "work", n, f"OST000{1 - n}", 0, None, 1 << 20, T0) for n in (0, 1)]
+    assert [tuple(row.values()) for row in files] == [("/scratch/out", "work", n, f"OST000{1 - n}", 0, None, 1 << 20, T0) for n in (0, 1)]
     log = rows(state, "SELECT from_utc, from_ns, applied_by, source, note, digest, added, removed FROM topology_log")
     assert [tuple(row.values()) for row in log] == [("2023-11-13 22:13:20", T0 - DAY, "ada@centre", "/etc/site", "first", "d" * 64, 12, 0)]
     assert rows(state, "SELECT * FROM job_forwarding WHERE job = 'j3'") == [

@@ -229,7 +229,7 @@ def test_samples_and_paths_find_their_place(topology):
     assert topology.target_of("fwd2", "gluster_server", "/bricks/b2", MARCH) == Target("work", "brick2", "brick", 2, "gluster_server", "/bricks/b2")
     for node, component, instance, at_ns in (("fwd1", "gluster_server", "/bricks/b2", MARCH), ("nas1", "block_device", "sda", MARCH), ("nas1", "block_device", "sdb", 5 * S)):
         assert topology.target_of(node, component, instance, at_ns) is None
-    for path, found in (("/work/a/b", "work"), ("/work", "work"), ("/workshop", None), ("/home/ada", "home"), ("/tmp", None)):
+    for path, found in (("/scratch/a/b", "work"), ("/scratch", "work"), ("/scratchpad", None), ("/home/ada", "home"), ("/tmp", None)):
         assert topology.file_system_of(path, MARCH) == found
     topology.apply(site(FileSystem("root", "nfs", "/"), FileSystem("deep", "lustre", "/a\n/a/b/c")), 20 * S, "me")
     assert [topology.file_system_of(path, 20 * S) for path in ("/x", "/a/b", "/a/b/c/d")] == ["root", "deep", "deep"]

@@ -44,7 +44,7 @@ def mistakes(site):
 def test_the_small_example():
     site = load(EXAMPLES / "small")
     assert site.facts[Forwarding] == {Forwarding(f"cn{n}", "work", f"fwd{(n + 1) // 2}") for n in (1, 2, 3, 4)}
-    assert site.facts[FileSystem] == {FileSystem("work", "gluster", "/work"), FileSystem("home", "nfs", "/home")}
+    assert site.facts[FileSystem] == {FileSystem("work", "gluster", "/scratch"), FileSystem("home", "nfs", "/home")}
     assert Target("work", "brick2", "brick", 2, "gluster_server", "/bricks/b2") in site.facts[Target]
     assert {server for server in site.facts[Server] if server.file_system == "home"} == {Server("home", "home1", 0, "nas1"), Server("home", "home1", 1, "nas2")}
     assert Port("fwd2", "leaf1", "24", False) in site.facts[Port] and Port("cn3", "leaf1", "3", False) in site.facts[Port]
