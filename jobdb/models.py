@@ -77,7 +77,7 @@ class QueueRow(Base):
     """What the batch system told last of a job; see `jobdb.queue.QueueJob`."""
 
     __tablename__ = "queue_jobs"
-    __table_args__ = (UniqueConstraint("cluster", "queue_id", "submit_ns"), Index("ix_queue_jobs_end_ns", "end_ns"))
+    __table_args__ = (UniqueConstraint("cluster", "queue_id", "submit_ns"), Index("ix_queue_jobs_end_ns", "end_ns"), Index("ix_queue_jobs_het", "het"))
 
     job: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
     cluster: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
