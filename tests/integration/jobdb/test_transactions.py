@@ -96,6 +96,28 @@ def test_deadlocks_are_tried_again(url):
     other.close()
 
 
+def test_events_of_one_job_do_not_wait_for_anothers(url):
+    """While a transaction has one job's row in hand, another takes a second job of the same user."""
+    if url.url.startswith("sqlite"):
+        return  # SQLite has one writer at a time
+    one, other = JobDB(url), JobDB(url)
+    for number in range(20):
+        one.apply_event(event(job=f"j{number}"))
+    meanwhile = []
+
+    def hook(connection, cursor, statement, parameters, context, executemany):
+        if "FOR UPDATE" in statement and not meanwhile:
+            meanwhile.append(True)
+            other.apply_event(event("end", job="j7", time=30 * S))
+            meanwhile.append(other.job("j7").state)
+
+    sqlalchemy_event.listen(one._engine, "after_cursor_execute", hook)
+    one.apply_event(event("end", job="j3", time=30 * S))
+    assert meanwhile == [True, "completed"] and one.job("j3").state == "completed"
+    one.close()
+    other.close()
+
+
 @pytest.mark.parametrize("make", [pytest.param(MariaDb, id="mariadb"), pytest.param(MySql, id="mysql", marks=pytest.mark.long)])
 def test_a_server_that_goes_amid_a_transaction(make, server_folder, password_file):
     """Killed at each statement of a transaction in turn: while it is away there is a clear error, then nothing is there by half."""
