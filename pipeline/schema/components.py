@@ -7,7 +7,7 @@ as they came, as gauges are.
 import math
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -16,7 +16,18 @@ VALUE_KINDS = ("counter", "gauge", "histogram")
 # Of a value that is not in the file.
 UNKNOWN = "unknown"
 # Keys of the file's tables: those that must be there, and that may be.
-_COMPONENT_KEYS, _VALUE_KEYS, _VALUE_MAY = ("name", "instance", "value"), ("name", "kind", "what"), ("unit",)
+_COMPONENT_KEYS, _COMPONENT_MAY = ("name", "instance", "value"), ("figures", "clients")
+_VALUE_KEYS, _VALUE_MAY = ("name", "kind", "what"), ("unit",)
+# What serves files, and what files lie on beneath that: the same bytes once more, so that both are never added up.
+SERVES = ("files", "devices")
+# Figures of a layer, and of which kinds the values are that bear them. Those whose name ends with _time are sums of times, of which the unit tells.
+FIGURES = {
+    "read_bytes": ("counter",), "write_bytes": ("counter",), "read_ops": ("counter", "histogram"), "write_ops": ("counter", "histogram"),
+    "metadata_ops": ("counter", "histogram"), "read_time": ("counter", "histogram"), "write_time": ("counter", "histogram"),
+    "metadata_time": ("counter", "histogram"), "queue": ("gauge", "counter"), "cache_hits": ("counter",), "cache_misses": ("counter",),
+}  # fmt: skip
+_OF_CLIENTS = ("read_bytes", "write_bytes")
+SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,99}")
 _BUCKET = re.compile(r"(.+)_to_([0-9]+(?:\.[0-9]+)?|inf)")
 
@@ -32,12 +43,35 @@ class Value:
 
 
 @dataclass(frozen=True)
+class Figures:
+    """What a kind of component tells of the layer that it is part of. serves: one of SERVES; values: by figure (of FIGURES) the values that it is the sum of; queue is one value."""
+
+    serves: str
+    values: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Clients:
+    """That each instance counts what one client had of a component of kind `of` on the same node: its instance is that one's, a blank, and the client's
+    address. values: as of `Figures`, bytes alone; only their shares among the clients count."""
+
+    of: str
+    values: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
 class Component:
-    """One kind of component. instance: what names one of its kind on a node."""
+    """One kind of component. instance: what names one of its kind on a node. figures, clients: None where it tells no such."""
 
     name: str
     instance: str
     values: tuple[Value, ...]
+    figures: Figures | None = None
+    clients: Clients | None = None
+
+    def unit_s(self, value: str) -> float:
+        """How many seconds the unit of a value is. Raises KeyError for one that is no time."""
+        return SECONDS[next(one.unit for one in self.values if one.name == value) or ""]
 
 
 @dataclass(frozen=True)
@@ -58,12 +92,15 @@ def read(text: str) -> dict[str, Component]:
         if component.name in found:
             raise ValueError(f"component {component.name}: it is there twice")
         found[component.name] = component
+    for component in found.values():
+        if component.clients is not None and (component.clients.of not in found or found[component.clients.of].figures is None):
+            raise ValueError(f"component {component.name}: clients: of is {component.clients.of!r}, which is no component with figures")
     return found
 
 
 def _component(table: dict[str, Any]) -> Component:
     where = f"component {table.get('name')!r}"
-    values = [_value(one, where) for one in _tables(table, "value", where, _COMPONENT_KEYS, ())]
+    values = [_value(one, where) for one in _tables(table, "value", where, _COMPONENT_KEYS, _COMPONENT_MAY)]
     name = _name(table["name"], where)
     histograms = {value.name for value in values if value.kind == "histogram"}
     for place, value in enumerate(values):
@@ -72,7 +109,46 @@ def _component(table: dict[str, Any]) -> Component:
             raise ValueError(f"component {name}: value {value.name} is called like a bucket of histogram {bucket[1]}")
         if any(other.name == value.name for other in values[:place]):
             raise ValueError(f"component {name}: value {value.name} is there twice")
-    return Component(name, _text(table["instance"], f"component {name}: instance"), tuple(values))
+    instance = _text(table["instance"], f"component {name}: instance")
+    figures = clients = None
+    if "figures" in table:
+        given = _table(table["figures"], f"component {name}: figures", "serves", FIGURES)
+        if given["serves"] not in SERVES:
+            raise ValueError(f"component {name}: figures: serves is {given['serves']!r}; known: {', '.join(SERVES)}")
+        figures = Figures(given["serves"], _bearers(given, values, f"component {name}: figures", FIGURES))
+    if "clients" in table:
+        given = _table(table["clients"], f"component {name}: clients", "of", _OF_CLIENTS)
+        clients = Clients(_name(given["of"], f"component {name}: clients: of"), _bearers(given, values, f"component {name}: clients", _OF_CLIENTS))
+    return Component(name, instance, tuple(values), figures, clients)
+
+
+def _table(given: object, where: str, needed: str, may: Iterable[str]) -> dict[str, Any]:
+    if type(given) is not dict:
+        raise ValueError(f"{where} must be a table")
+    _check_keys(given, where, (needed,), tuple(may))
+    return given
+
+
+def _bearers(given: dict[str, Any], values: list[Value], where: str, figures: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """By figure, the names of the values that bear it."""
+    known, found = {value.name: value for value in values}, {}
+    for figure in figures:
+        names = given.get(figure, [])
+        if type(names) is not list or not all(type(name) is str for name in names) or len(set(names)) != len(names):
+            raise ValueError(f"{where}: {figure} must be a list of names of values, each once")
+        if figure == "queue" and len(names) > 1:
+            raise ValueError(f"{where}: queue is one value, not {len(names)}")
+        for name in names:
+            if name not in known:
+                raise ValueError(f"{where}: {figure}: there is no value {name!r}")
+            value = known[name]
+            is_time = figure.endswith("_time") or (figure == "queue" and value.kind == "counter")
+            if value.kind not in FIGURES[figure] or (is_time and value.unit not in SECONDS):
+                unit = f" in one of {', '.join(SECONDS)}" if is_time else ""
+                raise ValueError(f"{where}: {figure}: {name} is a {value.kind} in {value.unit or 'no unit'}, not a {' or '.join(FIGURES[figure])}{unit}")
+        if names:
+            found[figure] = tuple(names)
+    return found
 
 
 def _value(table: dict[str, Any], component: str) -> Value:
@@ -150,6 +226,33 @@ def markdown() -> list[str]:
         "(the last bound is `inf`), of what is above the bound before and up to this one; the unit is that of the bounds. Other values, and other components, are kept and shown as they came.",
     ]
     for component in COMPONENTS.values():
-        lines += ["", f"### {component.name}", "", f"`instance`: {component.instance}", "", "| value | kind | unit | what |", "| --- | --- | --- | --- |"]
+        lines += [
+            "",
+            f"### {component.name}",
+            "",
+            f"`instance`: {component.instance}",
+            *_layer_lines(component),
+            "",
+            "| value | kind | unit | what |",
+            "| --- | --- | --- | --- |",
+        ]
         lines += [f"| `{value.name}` | {value.kind} | {value.unit or ''} | {value.what} |" for value in component.values]
     return lines
+
+
+def _layer_lines(component: Component) -> list[str]:
+    parts: list[tuple[str, Mapping[str, tuple[str, ...]]]] = []
+    if component.figures is not None:
+        parts.append((f"Serves {component.figures.serves}", component.figures.values))
+    if component.clients is not None:
+        parts.append((f"Counts each client of a `{component.clients.of}`", component.clients.values))
+    lines: list[str] = []
+    for what, values in parts:
+        borne = "; ".join(f"{figure}: {_shortened(names)}" for figure, names in values.items())
+        lines += ["", f"{what} ([layers](layers.md)): {borne}."]
+    return lines
+
+
+def _shortened(names: tuple[str, ...]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:4])
+    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"

@@ -110,3 +110,72 @@ def test_all_that_the_agent_counts_is_defined():
 
 def test_what_elasticsearch_indexes_of_values_is_known():
     assert set(KINDS["sample"].searched) <= {value.name for value in COMPONENTS["agent"].values}
+
+
+FIGURES = GOOD + """
+[[component]]
+name = "server"
+instance = "Its path."
+[component.figures]
+serves = "files"
+read_bytes = ["read"]
+read_time = ["read_us"]
+queue = ["queue"]
+[[component.value]]
+name = "read"
+kind = "counter"
+unit = "bytes"
+what = "Bytes."
+[[component.value]]
+name = "read_us"
+kind = "counter"
+unit = "us"
+what = "Times."
+[[component.value]]
+name = "queue"
+kind = "gauge"
+unit = ""
+what = "Requests."
+[[component]]
+name = "client"
+instance = "Server and address."
+[component.clients]
+of = "server"
+read_bytes = ["sent"]
+[[component.value]]
+name = "sent"
+kind = "counter"
+unit = "bytes"
+what = "Bytes."
+"""
+
+
+def test_figures_name_the_values_that_bear_them():
+    found = components.read(FIGURES)
+    assert found["disk"].figures is None and found["disk"].clients is None
+    assert (found["server"].figures.serves, found["server"].figures.values) == ("files", {"read_bytes": ("read",), "read_time": ("read_us",), "queue": ("queue",)})
+    assert (found["client"].clients.of, found["client"].clients.values) == ("server", {"read_bytes": ("sent",)})
+    assert found["server"].unit_s("read_us") == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ('serves = "files"', "", "component server: figures: serves is missing"),
+        ('serves = "files"', 'serves = "disks"', "serves is 'disks'; known: files, devices"),
+        ('read_bytes = ["read"]', 'read_bytes = ["reads"]', "read_bytes: there is no value 'reads'"),
+        ('read_bytes = ["read"]', 'read_bytes = "read"', "read_bytes must be a list of names of values, each once"),
+        ('read_bytes = ["read"]', 'read_bytes = ["read", "read"]', "each once"),
+        ('read_bytes = ["read"]', 'read_byte = ["read"]', "unknown key 'read_byte'"),
+        ('read_time = ["read_us"]', 'read_time = ["read"]', "read_time: read is a counter in bytes, not a counter or histogram in one of ns, us, ms, s"),
+        ('read_time = ["read_us"]', 'read_time = ["queue"]', "queue is a gauge in no unit"),
+        ('queue = ["queue"]', 'queue = ["queue", "read_us"]', "queue is one value, not 2"),
+        ('queue = ["queue"]', 'queue = ["read"]', "queue: read is a counter in bytes"),
+        ('of = "server"', 'of = "disk"', "component client: clients: of is 'disk', which is no component with figures"),
+        ('of = "server"\nread_bytes', 'of = "server"\nread_ops', "unknown key 'read_ops'"),
+    ],
+)
+def test_wrong_figures_are_refused(before, after, reason):
+    assert before in FIGURES
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        components.read(FIGURES.replace(before, after))
