@@ -31,11 +31,13 @@ NAMES_MAX = 400
 
 @dataclass(frozen=True)
 class Counter:
-    """total: moved in the span. per_s: of each step, by its time that is known, of which less than a second counts as one (or as the step)."""
+    """total: moved in the span. per_s: of each step, by its time that is known, of which less than a second counts as one (or as the step). moved: of each
+    step, 0 where nothing is known."""
 
     told: Told
     total: float
     per_s: np.ndarray
+    moved: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,22 @@ def steps(samples: pa.Table, component: str, from_ns: int, to_ns: int, step_ns: 
         raise ValueError(f"the span from {from_ns} to {to_ns} is empty")
     if count > STEPS_MAX:
         raise ValueError(f"{count} steps are more than {STEPS_MAX}: ask for a shorter span or longer steps")
-    edges = (first + np.arange(count + 1)) * step_ns
+    found = on_edges(samples, component, (first + np.arange(count + 1)) * step_ns, wanted, step_ns)
+    return Steps(step_ns, found.edges[:-1], found.values, found.left_out)
+
+
+@dataclass(frozen=True)
+class OnEdges:
+    """As `Steps`, between any edges that rise. known_s: how much of each step any sample tells of."""
+
+    edges: np.ndarray
+    values: list[Counter | Gauge | Histogram]
+    known_s: np.ndarray
+    left_out: int
+
+
+def on_edges(samples: pa.Table, component: str, edges: np.ndarray, wanted: frozenset[str] | None = None, step_ns: int | None = None) -> OnEdges:
+    """As `steps`, which it is the work of. step_ns: the steps' length where all have one. Samples may be of several instances where only `moved` is used."""
     end_ns = samples["end"].to_numpy()
     start_ns = np.minimum(samples["start"].to_numpy(), end_ns)
     order = np.lexsort((end_ns, start_ns))
@@ -125,17 +142,20 @@ def steps(samples: pa.Table, component: str, from_ns: int, to_ns: int, step_ns: 
             found.append(Histogram(one, [grid.counter(one, values) for values in arrays]))
         else:
             found.append(grid.counter(one, next(arrays)) if one.value.kind == "counter" else grid.gauge(one, next(arrays)))
-    return Steps(step_ns, edges[:-1], found, len(borne) - len(kept))
+    return OnEdges(edges, found, grid.known_s(), len(borne) - len(kept))
 
 
 class _Grid:
     """Puts the values of some samples on steps. Which stretch touches which step is worked out once for all values that the same samples bear."""
 
-    def __init__(self, stretches: Known, start_ns: np.ndarray, end_ns: np.ndarray, edges: np.ndarray, step_ns: int) -> None:
+    def __init__(self, stretches: Known, start_ns: np.ndarray, end_ns: np.ndarray, edges: np.ndarray, step_ns: int | None) -> None:
         self._start_ns, self._end_ns, self._edges, self._step_ns = start_ns, end_ns, edges, step_ns
         inside = (stretches.high > edges[0]) & (stretches.low < edges[-1])
         low, high, self._sample = np.maximum(stretches.low[inside], edges[0]), np.minimum(stretches.high[inside], edges[-1]), stretches.sample[inside]
-        first, last = (low - edges[0]) // step_ns, (high - 1 - edges[0]) // step_ns
+        if step_ns is not None:
+            first, last = (low - edges[0]) // step_ns, (high - 1 - edges[0]) // step_ns
+        else:
+            first, last = (np.searchsorted(edges, at, side="right") - 1 for at in (low, high - 1))
         # A line for each stretch and step that touch: no more than stretches and steps together, as no stretch lies over another.
         count = last - first + 1
         self._stretch = np.repeat(np.arange(len(low)), count)
@@ -149,8 +169,11 @@ class _Grid:
         lines, begins, seconds = self._of(has)
         per_s = np.full(len(moved), np.nan)
         steps = self._step[lines][begins]
-        per_s[steps] = moved[steps] / np.maximum(seconds, min(1.0, self._step_ns / SECOND_NS))
-        return Counter(one, float(moved.sum()), per_s)
+        per_s[steps] = moved[steps] / np.maximum(seconds, np.minimum(1.0, np.diff(self._edges)[steps] / SECOND_NS))
+        return Counter(one, float(moved.sum()), per_s, moved)
+
+    def known_s(self) -> np.ndarray:
+        return np.bincount(self._step, weights=self._overlap, minlength=len(self._edges) - 1) / SECOND_NS
 
     def gauge(self, one: Told, values: np.ndarray) -> Gauge:
         lines, begins, _ = self._of(~np.isnan(values))
