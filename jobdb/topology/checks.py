@@ -99,7 +99,7 @@ def _instances(draft: Draft, mistakes: Mistakes) -> None:
 def _names(draft: Draft, mistakes: Mistakes) -> None:
     for (kind, name), wheres in draft.names.items():
         for where in wheres[1:]:
-            mistakes.add(where, f"name: there is a {kind} {name} already, in {wheres[0]}")
+            mistakes.add(where, f"name: there is {'an' if kind[0] in 'ae' else 'a'} {kind} {name} already, in {wheres[0]}")
 
 
 def _switches(draft: Draft, mistakes: Mistakes) -> None:

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 # What a node may be a member of, one of each kind at most.
 CABINET, GROUP, CLASS, ENCLOSURE = MEMBER_KINDS = ("cabinet", "group", "class", "enclosure")
+# A member, too, of which each is one node's: the address that servers of files know it by.
+ADDRESS = "address"
 
 
 class FileSystem(NamedTuple):
@@ -61,7 +63,7 @@ class Port(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A node in a cabinet, group, class or enclosure."""
+    """A node in a cabinet, group, class or enclosure, or with an address."""
 
     node: str
     kind: str

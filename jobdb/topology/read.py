@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from jobdb.types import NAME_LENGTH_MAX
 
 from . import FOREVER_NS, NAMES_MAX, SERVERS_MAX
-from .facts import CABINET, CLASS, ENCLOSURE, GROUP, KINDS, Failover, FileSystem, Forwarder, Forwarding, Member, Port, Server, Target
+from .facts import ADDRESS, CABINET, CLASS, ENCLOSURE, GROUP, KINDS, Failover, FileSystem, Forwarder, Forwarding, Member, Port, Server, Target
 from .files import Block, Mistakes
 from .values import Budget, TooMany, Values, dealt
 
@@ -141,6 +141,16 @@ def _members(kind: str):
     return read_members
 
 
+def _address(values: Values, draft: Draft) -> None:
+    nodes, addresses = values.nodes("nodes"), values.nodes("addresses")
+    if values.is_whole and len(nodes) != len(addresses):
+        values.wrong(f"{len(nodes)} nodes and {len(addresses)} addresses: each node has one, in the same order")
+        return
+    for address in addresses:
+        draft.names[ADDRESS, address].append(values.where)
+    draft.add(values.where, [Member(node, ADDRESS, address) for node, address in zip(nodes, addresses, strict=False)])
+
+
 def _switch(values: Values, draft: Draft) -> None:
     names, nodes = values.nodes("name"), values.nodes("nodes", needed=False)
     for name in names:
@@ -187,5 +197,5 @@ def _failover(values: Values, draft: Draft) -> None:
 # By the name of the block.
 READERS = {
     "file_system": _file_system, "forwarding": _forwarding, "target": _target, "switch": _switch, "failover": _failover, "class": _members(CLASS),
-    "group": _members(GROUP), "cabinet": _members(CABINET), "enclosure": _members(ENCLOSURE),
+    "group": _members(GROUP), "cabinet": _members(CABINET), "enclosure": _members(ENCLOSURE), "address": _address,
 }  # fmt: skip

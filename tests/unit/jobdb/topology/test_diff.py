@@ -37,6 +37,11 @@ def test_every_kind_has_its_words():
     ]  # fmt: skip
 
 
+def test_addresses_are_one_line():
+    found = difference(EMPTY, site(*(Member(f"cn{n}", "address", f"10.0.0.{n}") for n in range(1, 4))))
+    assert [str(line) for line in found.lines()] == ["+ address 10.0.0.[1-3]: cn[1-3]"]
+
+
 @pytest.mark.parametrize("name", ["small", "taihulight"])
 def test_lines_count_every_fact(name):
     after = load(EXAMPLES / name)

@@ -78,6 +78,11 @@ def test_a_block_may_take_any_file_and_a_list_many_texts(site):
     assert [fact.forwarder for fact in sorted(found.facts[Forwarding])] == ["f1", "f1", "f1", "f1", "f2", "f2", "f3", "f3"]
 
 
+def test_addresses_go_to_nodes_in_their_order(site):
+    found = site(CLIENTS + '[[address]]\nnodes = "cn[1-3]"\naddresses = "10.77.0.[9-10],10.78.0.1"\n')
+    assert {fact[:1] + fact[2:] for fact in found.facts[Member] if fact.kind == "address"} == {("cn1", "10.77.0.9"), ("cn2", "10.77.0.10"), ("cn3", "10.78.0.1")}
+
+
 FORWARDING = '[[forwarding]]\nfile_system = "fs"\nnodes = "{}"\nforwarders = "{}"\n'
 TARGET = '[[target]]\nfile_system = "fs"\nkind = "ost"\nnumbers = "{}"\nservers = "{}"\n'
 
@@ -97,6 +102,10 @@ TARGET = '[[target]]\nfile_system = "fs"\nkind = "ost"\nnumbers = "{}"\nservers 
         (SYSTEM + TARGET.format("0-2", "o[1-3]") + "each = 1\ntakeover = 2\n", ["takeover: 3 servers are no whole number of parts of 2"]),
         (SYSTEM + TARGET.format("0", "o1") + 'backups = "o1"\n', ["not o1 itself"]),
         (SYSTEM + TARGET.format("0", "o1") + 'names = "x"\n', ["either names or numbers"]),
+        (CLIENTS + '[[address]]\nnodes = "cn[1-2]"\naddresses = "10.0.0.1"\n', ["2 nodes and 1 addresses: each node has one"]),
+        (CLIENTS + '[[address]]\nnodes = "cn1"\naddresses = "a1"\n[[address]]\nnodes = "cn1"\naddresses = "a2"\n', [r"cn1 in two of address"]),
+        (CLIENTS + '[[address]]\nnodes = "cn1"\naddresses = "a1"\n[[address]]\nnodes = "cn2"\naddresses = "a1"\n', ["there is an address a1 already"]),
+        (CLIENTS + '[[address]]\nnodes = "cn9"\naddresses = "a1"\n', [r"cn9: in no \[\[class\]\]"]),
         (SYSTEM + TARGET.format("70000", "o1"), ["numbers: 70000 is over 65535"]),
         (SYSTEM + TARGET.format("0", "o1") + 'instance = "{nothing}"\n', [r"instance: \{nothing\} is not known here; there are \{file_system\}"]),
         (SYSTEM + TARGET.format("0-1", "o1") + 'instance = "sda"\n', ["instance: fs/OST0001 and fs/OST0000 would both be ost sda on o1"]),
