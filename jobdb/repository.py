@@ -17,6 +17,7 @@ from .engine import JobDBAway, JobDBError, Transactions, make_engine, message
 from .job import Job, Owner
 from .job_rows import has_profile, read_jobs, select_jobs
 from .launches import apply
+from .layers.others import Others, others
 from .models import FIGURES, ClockRow, JobRow, PlaceRow, ProfileRow, ProfileTextRow, QueueNodeRow, QueueRow
 from .profile import FORMAT
 from .queue import Problem, QueueJob, QueueKey
@@ -226,6 +227,15 @@ class JobDB:
         """By how much the clocks of a job's nodes were ahead at its end, ns, or are while it runs; those that were right are left out."""
         at_ns = LATEST_NS if job.end_ns is None else job.end_ns
         return self._shared.get(("clocks", job.key, at_ns, len(job.node_names)), lambda: self._transactions.read(lambda session: offsets_at(session, job.node_names, at_ns)))
+
+    def offsets(self, nodes: Iterable[str], at_ns: int) -> dict[str, int]:
+        """The same of any nodes, at an instant."""
+        names = set(nodes)
+        return self._transactions.read(lambda session: offsets_at(session, names, at_ns))
+
+    def others(self, job: Job, from_ns: int, to_ns: int) -> Others:
+        """Which other jobs ran in a time, and where."""
+        return self._transactions.read(others(job.key, from_ns, to_ns))
 
     # -- settling
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from jobdb.layers.amounts import Grid, measured
+from jobdb.layers.figures import figures
 from pipeline import steps as on_steps
 from pipeline.store import SAMPLES, Heard, TooManyComponents, TooManySamples
 from tests.integration.pipeline.conftest import MAKERS
@@ -85,3 +87,11 @@ def test_what_was_stored_comes_out_on_steps(open_store):
     by_name = {value.told.value.name: value for value in found.values}
     assert [None if x != x else x for x in by_name["read_bytes"].per_s.tolist()] == [50, 50, 50, None, None]
     assert by_name["read_bytes"].total == 500 and by_name["queue_length"].max[:3].tolist() == [1, 3, 5]
+
+
+def test_what_was_stored_makes_a_layers_figures(open_store):
+    store = open_store()
+    store.append([sample_event(n, component="gluster_server", instance="_b1", start=T0 + n * S, end=T0 + (n + 1) * S, values={"read_bytes": 100, "read": 2, "read_ns": S}) for n in range(1, 9)])
+    samples = lambda from_ns, to_ns: store.samples("gluster_server", [("cn1", "_b1")], from_ns, to_ns)  # noqa: E731
+    found = measured("gluster_server", samples, [(T0 + 3 * S, T0 + 5 * S + S // 2)], Grid(T0, T0 + 60 * S, 10 * S))
+    assert figures(found)["read_bytes"] == 250 and figures(found)["read_latency"]["mean_s"] == 0.5 and found.known_s.tolist() == [2.5, 0, 0, 0, 0, 0]

@@ -1,0 +1,24 @@
+"""What each layer between a job and its files did in the job's time: docs/layers.md says what that means.
+
+`served` tells which components it was, `others` which other jobs they served, `amounts` puts samples on steps, `clients` tells what a component did for some of its
+clients, `asked` what the job's processes asked for, and `job` puts all of it together.
+"""
+
+CLIENT, FORWARDING, STORAGE, METADATA = LAYERS = ("client", "forwarding", "storage", "metadata")
+# Of one question: what is beyond is refused.
+COMPONENTS_MAX = 512
+SAMPLES_MAX = 1_500_000
+# Files of a job in one file system whose layouts are looked for.
+FILES_MAX = 20_000
+# Other jobs that are looked at, those that began last, and nodes of theirs; beyond it nothing is known to be one job's alone.
+JOBS_MAX, JOB_NODES_MAX = 1000, 500_000
+# Jobs that began earlier before this one are not looked for.
+LONG_NS = 30 * 24 * 3600 * 10**9
+# Clients of one component that are told apart.
+CLIENTS_MAX = 5000
+
+Span = tuple[int, int]
+
+
+class TooManyToTell(Exception):
+    """There are more components, or samples of them, than one question looks at; the text says how many."""

@@ -1,0 +1,132 @@
+"""What served one job, and whom else: all of its layers but what samples tell."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobdb.job import Job
+from jobdb.repository import JobDB
+from jobdb.runs import Runs
+from jobdb.topology.facts import ADDRESS
+from jobdb.topology.questions import Way
+from pipeline.steps import MARGIN_NS
+from pipeline.store import Heard, Store
+
+from . import FILES_MAX
+from .figures import Figures, asked, blank
+from .others import Others
+from .served import EVER, Clients, Served, Serving
+
+_BYTES = ("read_bytes", "write_bytes")
+
+
+@dataclass(frozen=True)
+class Client:
+    """A node through which the job reaches a component: one of its own, or a forwarding node. is_alone: for no other job."""
+
+    node: str
+    address: str
+    is_alone: bool
+
+
+@dataclass(frozen=True)
+class Part:
+    """A component that served the job. other_jobs: keys of those that it served meanwhile. is_shared: there are any, or it is not known that there are none. clients:
+    those through which the job reaches it, None where not of all the address is known."""
+
+    served: Served
+    other_jobs: tuple[str, ...]
+    is_shared: bool
+    clients: tuple[Client, ...] | None
+
+
+@dataclass(frozen=True)
+class System:
+    """A file system that the job used. asked: what its processes asked for in it."""
+
+    name: str
+    kind: str
+    asked: Figures
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All but the samples. elsewhere: what the processes asked for in files of no known file system. offsets: by how much servers' clocks are ahead, ns."""
+
+    from_ns: int
+    to_ns: int
+    has_topology: bool
+    systems: tuple[System, ...]
+    elsewhere: Figures | None
+    offsets: tuple[tuple[str, int], ...]
+
+    def nodes(self) -> list[str]:
+        """Those of which samples are read."""
+        return sorted({part.served.node for system in self.systems for part in system.parts})
+
+
+def plan(job: Job, runs: Runs, is_seen: bool, from_ns: int, to_ns: int, store: Store, jobdb: JobDB) -> Plan:
+    """What served a job in [from_ns, to_ns). is_seen: its processes could be watched. Raises TooManyToTell, StoreError and JobDBError."""
+    topology = jobdb.topology
+    nodes = sorted({*job.node_names, *runs.nodes})
+    way = topology.way(nodes, from_ns, to_ns)
+    of_run, names = _systems_of(runs, way)
+    kinds = {one.fact.file_system: one.fact.kind for one in way.file_systems}
+    forwarders = sorted({one.fact.forwarder for one in way.forwarding})
+    offsets = jobdb.offsets({*forwarders, *(one.fact.server for one in way.serving)}, to_ns)
+
+    def heard(node: str) -> list[Heard]:
+        # What does not change is told once in a while.
+        shift_ns = offsets.get(node, 0)
+        return store.components(max(from_ns - MARGIN_NS + shift_ns, 0), to_ns + MARGIN_NS + shift_ns, node)
+
+    serving = Serving(topology, way, heard, from_ns, to_ns)
+    others = jobdb.others(job, from_ns, to_ns)
+    addresses = {one.fact.node: one.fact.name for one in topology.memberships([*nodes, *forwarders], from_ns, to_ns) if one.fact.kind == ADDRESS}
+    systems = []
+    for number, name in enumerate(names):
+        which = of_run == number
+        if not which.any():
+            continue
+        clients = _clients(nodes, serving.through(name), others, addresses)
+        parts = (_part(one, clients, others) for one in serving.of(name, _files(runs, which)))
+        systems.append(System(name, kinds[name], asked(runs, which) if is_seen else blank(), tuple(parts)))
+    systems.sort(key=lambda one: (-sum(one.asked[figure] or 0 for figure in _BYTES), one.name))
+    is_elsewhere = of_run < 0
+    elsewhere = asked(runs, is_elsewhere) if is_seen and is_elsewhere.any() else None
+    used = {part.served.node for system in systems for part in system.parts}
+    return Plan(from_ns, to_ns, bool(way.file_systems), tuple(systems), elsewhere, tuple(sorted((node, offsets[node]) for node in used & offsets.keys())))
+
+
+def _part(served: Served, clients: tuple[Client, ...] | None, others: Others) -> Part:
+    keys = others.served(served.clients, served.spans)
+    return Part(served, tuple(keys), bool(keys) or not others.is_whole, clients)
+
+
+def _clients(nodes: Sequence[str], through: Mapping[str, Clients], others: Others, addresses: Mapping[str, str]) -> tuple[Client, ...] | None:
+    """Servers see the job's nodes, or the forwarding nodes in their place: which, their counts tell."""
+    known = [Client(node, addresses[node], others.is_whole and not others.were_on(node)) for node in nodes if node in addresses]
+    ahead = [Client(name, addresses[name], others.is_whole and not others.served(of, EVER)) for name, of in through.items() if name in addresses]
+    is_known = len(known) == len(nodes) or (through and len(ahead) == len(through))
+    return (*known, *ahead) if is_known else None
+
+
+def _systems_of(runs: Runs, way: Way) -> tuple[np.ndarray, list[str]]:
+    """Of each run that is of a file the file system's number, -1 for none that is known; and their names. Of a path it is that of the longest mount in which it lies."""
+    mounts = {mount: one.fact.file_system for one in way.file_systems for mount in one.fact.mounts.split("\n") if mount}
+    names = sorted(set(mounts.values()))
+    of_path = np.full(len(runs.paths) + 1, -1)
+    for mount in sorted(mounts, key=len):
+        is_in = pc.or_(pc.equal(runs.paths, mount), pc.starts_with(runs.paths, mount.rstrip("/") + "/"))
+        of_path[:-1][pc.fill_null(is_in, False).to_numpy(zero_copy_only=False)] = names.index(mounts[mount])
+    return of_path[runs.file], names
+
+
+def _files(runs: Runs, which: np.ndarray) -> list[str] | None:
+    """The paths of some runs; None for more than FILES_MAX."""
+    files = np.unique(runs.file[which])
+    return runs.paths.take(pa.array(files)).to_pylist() if len(files) <= FILES_MAX else None
