@@ -1,5 +1,6 @@
 """The HTTP API, version 1, and the built pages. openapi.yaml describes it; a test holds the two against each other."""
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from jobdb.repository import JobDB
 from pipeline.retention import Keeper
 from pipeline.store import Store
 
-from . import audit, components, errors, jobs, metrics, pages, retention, rights, security, session, sockets, system, traffic
+from . import audit, components, errors, jobs, layers, metrics, pages, retention, rights, security, session, sockets, system, traffic
 from .agents import Agents
 from .analysis import Analyses
 from .as_json import Json
@@ -19,6 +20,7 @@ from .charts import Charts
 from .component_charts import ComponentCharts
 from .context import Context
 from .kept import Kept
+from .layer_answers import LayerAnswers
 from .lists import Lists
 from .node_charts import NodeCharts
 from .signin import SignIn
@@ -28,7 +30,7 @@ API = "/api/v1"
 FRONTEND_DIR = Path(__file__).parents[1] / "frontend" / "dist"
 BODY_BYTES_MAX = 1 << 16
 # Threads, of all that answer requests, that no computation takes, and those that audits may take: a deep one, one that is worked out, and two that
-# wait for it. With few threads audits have half of what is not free. The figures of jobs have the rest.
+# wait for it. With few threads audits have half of what is not free. Jobs' layers share these, and the figures of jobs have the rest.
 THREADS_FREE = 2
 AUDIT_THREADS_MAX = 4
 THREADS_MIN = THREADS_FREE + 2
@@ -62,6 +64,7 @@ def create_app(
     threads = app.config["THREADS"] - THREADS_FREE
     audit_threads = min(AUDIT_THREADS_MAX, threads // 2)
     analyses = Analyses(store, jobdb, computing_max=threads - audit_threads)
+    audits = Kept(audit_threads)
     cache = ProcessCache() if cache is None else cache
     context = app.extensions["bellrock"] = Context(
         jobdb=jobdb,
@@ -72,10 +75,11 @@ def create_app(
         charts=Charts(analyses, jobdb, cache),
         node_charts=NodeCharts(store, cache),
         component_charts=ComponentCharts(store, cache),
+        layers=LayerAnswers(store, jobdb, analyses, cache, audits.thread, time.time_ns),
         lists=Lists(jobdb, analyses, cache),
         agents=Agents(store, cache),
         told=Told(store),
-        audits=Kept(audit_threads),
+        audits=audits,
         store=store,
         status=status,
         keeper=keeper,
@@ -86,6 +90,7 @@ def create_app(
     rights.register(app, jobdb, app.config["PEER_UID"], trusts_owner=app.config["TRUSTS_OWNER"], key=app.config["KEY"], scrape_token=app.config["SCRAPE_TOKEN"])
     app.register_blueprint(jobs.blueprint, url_prefix=API)
     app.register_blueprint(traffic.blueprint, url_prefix=API)
+    app.register_blueprint(layers.blueprint, url_prefix=API)
     app.register_blueprint(audit.blueprint, url_prefix=API)
     app.register_blueprint(components.blueprint, url_prefix=API)
     app.register_blueprint(retention.blueprint, url_prefix=API)

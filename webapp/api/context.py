@@ -14,6 +14,7 @@ from .cache import Cache
 from .charts import Charts
 from .component_charts import ComponentCharts
 from .kept import Kept
+from .layer_answers import LayerAnswers
 from .lists import Lists
 from .node_charts import NodeCharts
 from .signin import SignIn
@@ -33,6 +34,7 @@ class Context:
     charts: Charts
     node_charts: NodeCharts
     component_charts: ComponentCharts
+    layers: LayerAnswers
     lists: Lists
     agents: Agents
     told: Told

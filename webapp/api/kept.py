@@ -56,7 +56,7 @@ class Kept:
     def thread(self) -> Iterator[None]:
         """Counts this thread as one of those that may be at work here, whatever it does. Raises Busy."""
         if not self._threads.acquire(blocking=False):
-            raise Busy("the server is working on other audits")
+            raise Busy("the server is working on audits, or on the layers of other jobs")
         try:
             yield
         finally:

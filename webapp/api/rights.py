@@ -28,6 +28,7 @@ SCRAPE = frozenset({"metrics.metrics"})
 USER = frozenset(
     {
         "jobs.list_jobs", "jobs.one_job", "traffic.job_series", "traffic.job_files", "traffic.job_processes", "traffic.job_nodes",
+        "layers.job_layers", "layers.layer_series",
         "session.who_am_i", "session.sign_out", "session.list_tokens", "session.add_token", "session.revoke_token", "system.openapi",
     }
 )  # fmt: skip
@@ -112,8 +113,7 @@ def register(app: Flask, jobdb: JobDB, peer_uid: Callable[[Mapping[str, Any]], i
         owner = user_name(os.geteuid())
         port = request.environ.get("SERVER_PORT", "PORT")
         hint = (
-            f"for your own jobs run `bellrock server`; as {owner}, from another machine, "
-            f"`ssh -L {port}:127.0.0.1:{port} {owner}@{socket.gethostname()}` works"
+            f"for your own jobs run `bellrock server`; as {owner}, from another machine, `ssh -L {port}:127.0.0.1:{port} {owner}@{socket.gethostname()}` works"
         )
         return ApiError(403, "not_your_server", f"this is the Bellrock server of {owner}: it answers {owner} and root only", hint)
 

@@ -99,7 +99,7 @@ def test_where_all_threads_are_taken_an_older_answer_will_do():
     source.now += KEPT_S + 1
     with source.kept.thread(), source.kept.thread(), source.kept.thread():
         assert source.get() == 1
-        with pytest.raises(Busy, match="other audits"):
+        with pytest.raises(Busy, match="working on audits"):
             source.get(fresh=True)
     assert source.get() == 2
 
@@ -110,7 +110,7 @@ def test_only_so_many_wait_and_none_for_ever(monkeypatch):
     monkeypatch.setattr(kept, "WAIT_S", 0.01)
     with pytest.raises(Busy, match="still working"):
         source.get(fresh=True)
-    with source.kept.thread(), source.kept.thread(), pytest.raises(Busy, match="other audits"):
+    with source.kept.thread(), source.kept.thread(), pytest.raises(Busy, match="working on audits"):
         source.get("other")
     source.go.set()
     worker.join(60)

@@ -17,6 +17,8 @@ USERS = {
     ("GET", "/api/v1/jobs/<job_id>/files"),
     ("GET", "/api/v1/jobs/<job_id>/processes"),
     ("GET", "/api/v1/jobs/<job_id>/nodes"),
+    ("GET", "/api/v1/jobs/<job_id>/layers"),
+    ("GET", "/api/v1/jobs/<job_id>/layers/series"),
     ("GET", "/api/v1/session"),
     ("POST", "/api/v1/session"),
     ("DELETE", "/api/v1/session"),

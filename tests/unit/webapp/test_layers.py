@@ -1,0 +1,312 @@
+"""A job's layers, as the API tells them."""
+
+import pytest
+
+from jobdb.topology.layouts import Layout, Part
+from jobdb.topology.site import load
+from tests.unit.jobdb.tables import T0, row
+from tests.unit.webapp.fakes import S, event
+from tests.unit.webapp.people import People
+
+SITE = """
+[[class]]
+name = "compute"
+nodes = "n[1-8]"
+
+[[file_system]]
+name = "work"
+kind = "nfs"
+mounts = "/work"
+
+[[forwarding]]
+file_system = "work"
+nodes = "n[1-8]"
+forwarders = "fwd[1-2]"
+each = 4
+
+[[target]]
+file_system = "work"
+kind = "export"
+names = "e1"
+servers = "nas1"
+backups = "nas2"
+component = "nfs_server"
+instance = "export1"
+"""
+LAYERS = "/api/v1/jobs/7/layers"
+MIB = 1 << 20
+
+
+def told(node, component, instance, from_s, to_s, **values):
+    return {"node": node, "component": component, "instance": instance, "start": T0 + int(from_s * S), "end": T0 + int(to_s * S), "values": values}
+
+
+def apply(site, folder, text, at_s=-100):
+    folder.mkdir(exist_ok=True)
+    (folder / "site.toml").write_text(text)
+    site.jobdb.topology.apply(load(folder), T0 + at_s * S, "root")
+
+
+def run(site, job="7", uid=1000, node="n1", from_s=0, to_s=100, *rows):
+    site.jobdb.apply_event(event(job=job, uid=uid, node=node, time=T0 + from_s * S))
+    site.store.add(job, *rows)
+    site.jobdb.apply_event(event("end", job=job, uid=uid, node=node, time=T0 + to_s * S))
+
+
+@pytest.fixture
+def site(tmp_path):
+    made = People(tmp_path)
+    apply(made, tmp_path / "site", SITE)
+    yield made
+    made.close()
+
+
+def of_job(site, who="ada", path=LAYERS, status=200):
+    return site.get(path, status, headers=site.bearer(who))
+
+
+def thrashing(site):
+    """A job asks for 100 MiB; the forwarding node's server reads 350 MiB for it."""
+    run(site, "7", 1000, "n1", 0, 100, row("read", T0, T0 + 100 * S, bytes=100 * MIB, count=100, uid=1000, node="n1", file="/work/a"))
+    site.store.sample_rows += [told("fwd1", "nfs_server", "fwd1", at, at + 10, read_bytes=35 * MIB, write_bytes=0, v4_read=70) for at in range(-20, 120, 10)]
+
+
+def test_a_forwarding_node_that_reads_what_nobody_asked_for(site):
+    thrashing(site)
+    answer = of_job(site)
+    assert (answer["from_ns"], answer["to_ns"], answer["has_topology"]) == (T0, T0 + 100 * S, True)
+    (work,) = answer["file_systems"]
+    client, forwarding, storage = work["layers"]
+    assert [layer["layer"] for layer in work["layers"]] == ["client", "forwarding", "storage"]
+    assert client["figures"]["read_bytes"] == 100 * MIB and client["components"] == []
+    assert forwarding["figures"]["read_bytes"] == 350 * MIB and forwarding["figures"]["read_ops"] == 700
+    assert forwarding["how"] == "alone" and forwarding["own"] == forwarding["figures"]
+    assert forwarding["of"] == "client" and forwarding["amplification"] == {"read": 3.5, "write": None}
+    assert storage["components"][0]["known_s"] == 0 and storage["own"] is None and storage["figures"]["read_bytes"] is None
+
+
+GLUSTER = """
+[[class]]
+name = "compute"
+nodes = "n[1-8]"
+
+[[address]]
+nodes = "n[1-8]"
+addresses = "10.77.0.[21-28]"
+
+[[file_system]]
+name = "gl"
+kind = "gluster"
+mounts = "/gl"
+
+[[target]]
+file_system = "gl"
+kind = "brick"
+numbers = "1-2"
+servers = "s[1-2]"
+each = 1
+component = "gluster_server"
+instance = "_b{number}"
+"""
+
+
+def layer_of(answer, name):
+    return next(layer for layer in answer["file_systems"][0]["layers"] if layer["layer"] == name)
+
+
+def read_of(node="n1", uid=1000, from_s=0, to_s=100, amount=100 * MIB, file="/work/a", op="read"):
+    return row(op, T0 + from_s * S, T0 + to_s * S, bytes=amount, count=100, uid=uid, node=node, file=file)
+
+
+def test_what_others_were_served_cannot_be_told_apart(site):
+    thrashing(site)
+    run(site, "8", 1001, "n2", 99, 200)
+    run(site, "9", 1001, "n3", 100, 200)  # begins as this one ends
+    run(site, "10", 1001, "n5", 0, 100)  # at the other forwarding node
+    forwarding = layer_of(of_job(site), "forwarding")
+    assert forwarding["figures"]["read_bytes"] == 350 * MIB
+    assert (forwarding["own"], forwarding["how"], forwarding["other_jobs"]) == (None, None, 1)
+    assert forwarding["amplification"] == {"read": None, "write": None}
+    storage = layer_of(of_job(site), "storage")
+    assert storage["other_jobs"] == 2, "all nodes reach the file system"
+
+
+def test_other_jobs_have_names_for_administrators_only(site):
+    thrashing(site)
+    run(site, "8", 1001, "n2", 50, 60)
+    (component,) = layer_of(of_job(site), "forwarding")["components"]
+    assert (component["other_jobs"], component["jobs"]) == (1, None)
+    (component,) = layer_of(of_job(site, "boss"), "forwarding")["components"]
+    assert (component["other_jobs"], component["jobs"]) == (1, ["8"])
+
+
+def test_a_job_of_somebody_else_has_no_layers(site):
+    thrashing(site)
+    for path in (LAYERS, f"{LAYERS}/series?file_system=work&layer=forwarding"):
+        assert of_job(site, "eve", path, 404)["error"]["code"] == "no_job"
+        of_job(site, "boss", path)
+
+
+def test_without_topology_or_samples_nothing_is_made_up(tmp_path):
+    bare = People(tmp_path)
+    run(bare, "7", 1000, "n1", 0, 100, read_of())
+    answer = of_job(bare)
+    assert (answer["has_topology"], answer["file_systems"]) == (False, [])
+    assert answer["elsewhere"]["read_bytes"] == 100 * MIB and answer["elsewhere"]["queue_mean"] is None
+    apply(bare, tmp_path / "site", SITE)
+    answer = of_job(bare)
+    assert answer["has_topology"] and answer["elsewhere"] is None
+    client, storage = answer["file_systems"][0]["layers"]
+    assert (client["layer"], storage["layer"]) == ("client", "storage"), "nothing was heard of the forwarding node"
+    assert set(storage["figures"].values()) == {None} and storage["components"][0]["known_s"] == 0
+    assert storage["amplification"] == {"read": None, "write": None} and storage["how"] is None
+    bare.close()
+
+
+def test_a_server_that_took_over_counts_for_its_time_only(site, tmp_path):
+    moved = SITE + '[[failover]]\nfile_system = "work"\ntargets = "e1"\nserver = "nas2"\nfrom = 2023-11-14T22:14:00Z\n'  # 40 s after T0
+    apply(site, tmp_path / "site", moved, at_s=-50)
+    run(site, "7", 1000, "n1", 0, 100, read_of())
+    for server in ("nas1", "nas2"):  # both tell of the disk all the time
+        site.store.sample_rows += [told(server, "nfs_server", "export1", at, at + 10, read_bytes=10) for at in range(-20, 120, 10)]
+    storage = layer_of(of_job(site), "storage")
+    assert [(one["node"], one["figures"]["read_bytes"], one["known_s"]) for one in storage["components"]] == [("nas1", 40, 40.0), ("nas2", 60, 60.0)]
+    assert storage["figures"]["read_bytes"] == 100 and storage["components"][0]["is_certain"], "it is the file system's only one"
+
+
+def test_a_forwarding_node_counts_while_it_served_the_job(site, tmp_path):
+    apply(site, tmp_path / "site", SITE.replace('"fwd[1-2]"', '"fwd[3-4]"'), at_s=25)
+    run(site, "7", 1000, "n1", 0, 100, read_of())
+    for node in ("fwd1", "fwd2", "fwd3"):
+        site.store.sample_rows.append(told(node, "lwfs_server", "/log", 0, 100, read_exe_to_100=100, read_exe_to_1000=0, queue_length=4))
+    forwarding = layer_of(of_job(site), "forwarding")
+    assert [(one["node"], one["figures"]["read_ops"]) for one in forwarding["components"]] == [("fwd1", 25), ("fwd3", 75)]
+    assert forwarding["figures"]["read_bytes"] is None, "it tells no bytes"
+    assert forwarding["amplification"] == {"read": None, "write": None} and forwarding["figures"]["queue_mean"] == 4
+
+
+def test_a_sample_is_cut_at_the_jobs_time_and_by_the_servers_clock(site):
+    run(site, "7", 1000, "n1", 5, 15, read_of(from_s=5, to_s=15))
+    site.store.sample_rows.append(told("fwd1", "nfs_server", "fwd1", 0, 20, read_bytes=200))
+    assert layer_of(of_job(site), "forwarding")["figures"]["read_bytes"] == 100
+    from jobdb.models import ClockRow
+
+    site.jobdb.put_clocks([ClockRow(node="fwd1", from_ns=T0 - 100 * S, offset_ns=10 * S)])
+    assert layer_of(of_job(site), "forwarding")["figures"]["read_bytes"] == 50, "by the server's clock it was 10 s earlier"
+
+
+@pytest.fixture
+def gluster(tmp_path):
+    made = People(tmp_path)
+    apply(made, tmp_path / "site", GLUSTER)
+    run(made, "7", 1000, "n1", 0, 100, read_of(file="/gl/a"), read_of(file="/gl/a", op="write", amount=50 * MIB))
+    made.store.sample_rows += [
+        told(f"s{n}", "gluster_server", f"_b{n}", 0, 100, read_bytes=400 * MIB, write_bytes=100 * MIB, read=10, queue_length=n) for n in (1, 2)
+    ]
+    yield made
+    made.close()
+
+
+def clients(site, server="s1", brick="_b1", **moved):
+    for place, (sent, received) in enumerate(moved.values(), 21):
+        site.store.sample_rows.append(told(server, "gluster_client", f"{brick} 10.77.0.{place}", 0, 100, sent_bytes=sent, received_bytes=received))
+
+
+def test_bytes_are_shared_out_by_what_a_brick_counts_of_its_clients(gluster):
+    run(gluster, "8", 1001, "n2", 0, 100)
+    clients(gluster, n1=(300, 10), n2=(100, 30))
+    clients(gluster, "s2", "_b2", n1=(0, 0), n2=(100, 30))
+    storage = layer_of(of_job(gluster), "storage")
+    assert (storage["how"], storage["other_jobs"]) == ("clients", 1)
+    assert (storage["own"]["read_bytes"], storage["own"]["write_bytes"]) == (300 * MIB, 25 * MIB)
+    assert storage["own"]["read_ops"] is None and storage["figures"]["read_ops"] == 20
+    assert (storage["of"], storage["amplification"]) == ("client", {"read": 3.0, "write": 0.5})
+    assert [one["is_certain"] for one in storage["components"]] == [False, False], "no layout is known"
+    assert (storage["figures"]["queue_mean"], storage["figures"]["queue_max"]) == (1.5, 2)
+
+
+@pytest.mark.parametrize("why", ["shared node", "no address", "not counted"])
+def test_clients_that_cannot_be_told_apart(gluster, tmp_path, why):
+    run(gluster, "8", 1001, "n1" if why == "shared node" else "n2", 0, 100)
+    if why == "no address":
+        apply(gluster, tmp_path / "site", GLUSTER.replace('"n[1-8]"\naddresses = "10.77.0.[21-28]"', '"n[2-8]"\naddresses = "10.77.0.[22-28]"'), at_s=-50)
+    clients(gluster, **({"n1": (300, 10)} if why != "not counted" else {}))
+    clients(gluster, "s2", "_b2", n1=(300, 10))
+    storage = layer_of(of_job(gluster), "storage")
+    assert (storage["how"], storage["own"], storage["amplification"]["read"]) == (None, None, None)
+
+
+def test_targets_on_which_no_file_of_the_job_lies_are_left_out(gluster):
+    gluster.jobdb.topology.layouts.put([Layout("/gl/a", (Part(targets=("brick2",)),))], T0 - 50 * S)
+    (brick,) = layer_of(of_job(gluster), "storage")["components"]
+    assert (brick["target"], brick["is_certain"], brick["node"]) == ("brick2", True, "s2")
+
+
+def test_disks_beneath_servers_of_files_are_not_added_to_them(site, tmp_path):
+    disk = '[[target]]\nfile_system = "work"\nkind = "disk"\nnames = "d1"\nservers = "nas1"\ncomponent = "block_device"\ninstance = "sda"\n'
+    apply(site, tmp_path / "site", SITE + disk, at_s=-50)
+    run(site, "7", 1000, "n1", 0, 100, read_of())
+    site.store.sample_rows += [
+        told("nas1", "nfs_server", "export1", 0, 100, read_bytes=1000),
+        told("nas1", "block_device", "sda", 0, 50, read_bytes=4000, reads=10, read_ns=5 * S, queue_ns=150 * S),
+    ]
+    storage = layer_of(of_job(site), "storage")
+    assert storage["figures"]["read_bytes"] == 1000 and len(storage["components"]) == 2
+    (disk,) = (one for one in storage["components"] if one["component"] == "block_device")
+    assert disk["figures"]["read_bytes"] == 4000 and disk["figures"]["read_latency"] == {"mean_s": 0.5, "p95_s": None}
+    assert (round(disk["figures"]["queue_mean"], 9), disk["known_s"]) == (3.0, 50.0), "of the other half nothing is known"
+
+
+def test_values_that_cannot_be(site):
+    run(site, "7", 1000, "n1", 0, 100, read_of())
+    site.store.sample_rows += [
+        told("fwd1", "nfs_server", "fwd1", 0, 10, read_bytes=float("nan"), write_bytes=-5, v4_read=2.0**53, strange=7),
+        told("fwd1", "nfs_server", "fwd1", 10, 20, read_bytes=-(2.0**53), write_bytes=7, v4_read=float("nan")),
+        told("fwd1", "no such kind", "x", 0, 10, read_bytes=9),
+        told("fwd1", "lwfs_server", "/log", 0, 10, read_exe_to_inf=3, queue_length=-4),
+    ]
+    forwarding = layer_of(of_job(site), "forwarding")
+    assert [one["component"] for one in forwarding["components"]] == ["lwfs_server", "nfs_server"]
+    lwfs, nfs = forwarding["components"]
+    assert (nfs["figures"]["read_bytes"], nfs["figures"]["write_bytes"], nfs["figures"]["read_ops"]) == (0, 7, 2**53)
+    assert lwfs["figures"]["queue_mean"] == 0 and lwfs["figures"]["read_ops"] == 3 and lwfs["figures"]["read_latency"] is None
+
+
+def test_a_series_never_leaves_the_jobs_time(site):
+    thrashing(site)
+    series = f"{LAYERS}/series?file_system=work&layer=forwarding"
+    whole = of_job(site, path=f"{series}&points=10")
+    assert (whole["from_ns"], whole["to_ns"], len(whole["t_ns"])) == (T0, T0 + 100 * S, 10)
+    assert whole["read_bytes_per_s"] == [3.5 * MIB] * 10 and whole["read_ops_per_s"] == [7.0] * 10 and whole["queue"] is None
+    wide = of_job(site, path=f"{series}&points=10&from_ns={T0 - 500 * S}&to_ns={T0 + 500 * S}")
+    assert (wide["from_ns"], wide["to_ns"], wide["read_bytes_per_s"]) == (T0, T0 + 100 * S, whole["read_bytes_per_s"])
+    part = of_job(site, path=f"{series}&from_ns={T0 + 95 * S}&to_ns={T0 + 500 * S}&node=fwd1&component=nfs_server&instance=fwd1")
+    assert (part["from_ns"], part["to_ns"]) == (T0 + 95 * S, T0 + 100 * S)
+    assert of_job(site, path=f"{series}&from_ns={T0 + 200 * S}", status=400)["error"]["code"] == "bad_parameter"
+    assert of_job(site, path=f"{series}&node=fwd2", status=404)["error"]["code"] == "no_component"
+    assert of_job(site, path=f"{LAYERS}/series?file_system=work&layer=client", status=400)["error"]["code"] == "bad_parameter"
+
+
+def test_an_answer_is_worked_out_once_until_something_changes(site, tmp_path):
+    thrashing(site)
+    of_job(site)
+    asked = site.store.samples_asked
+    assert of_job(site, "boss")["file_systems"] and site.store.samples_asked == asked
+    site.store.sample_rows.append(told("fwd1", "nfs_server", "fwd1", 50, 60, read_bytes=MIB))
+    assert layer_of(of_job(site), "forwarding")["figures"]["read_bytes"] == 351 * MIB
+    apply(site, tmp_path / "site", SITE.replace('"fwd[1-2]"', '"fwd[3-4]"'), at_s=-50)
+    assert "forwarding" not in [layer["layer"] for layer in of_job(site)["file_systems"][0]["layers"]]
+
+
+def test_more_than_can_be_looked_at_is_an_error_that_says_so(site, monkeypatch):
+    thrashing(site)
+    monkeypatch.setattr("jobdb.layers.job.SAMPLES_MAX", 5)
+    assert "more than 5 samples" in of_job(site, status=422)["error"]["message"]
+    monkeypatch.setattr("jobdb.layers.served.COMPONENTS_MAX", 0)
+    assert of_job(site, status=422)["error"]["code"] == "too_many_components"
+
+
+def test_a_job_whose_processes_could_not_be_watched(site):
+    run(site, "7", 1000, "n1", 0, 100, row("unseen", T0, uid=1000, node="n1", program="solver", flags=128))
+    answer = of_job(site)
+    assert answer["file_systems"] == [] and answer["elsewhere"] is None
