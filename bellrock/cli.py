@@ -12,6 +12,7 @@ from bellrock.commands.components import component, components
 from bellrock.commands.demo import demo
 from bellrock.commands.ingest import ingest
 from bellrock.commands.jobs import jobs, show
+from bellrock.commands.layers import layers
 from bellrock.commands.login import login, logout
 from bellrock.commands.queue import queue
 from bellrock.commands.retention import retention
@@ -25,7 +26,7 @@ from bellrock.commands.topology import topology
 from bellrock.errors import EXIT_CODES, EXIT_FAILED, BellrockError
 
 # Verbs that can ask a server elsewhere.
-REMOTE = ("jobs", "show", "components", "component", "audit", "login", "logout")
+REMOTE = ("jobs", "show", "layers", "components", "component", "audit", "login", "logout")
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -38,6 +39,7 @@ Examples:
   bellrock run -- ./simulation input.dat     watch a program, and show what it did
   bellrock jobs                              the jobs that were seen
   bellrock show JOB                          one job's report
+  bellrock layers JOB                        what forwarding nodes and storage did for it
   bellrock server                            collect and serve the pages until Ctrl-C
   bellrock ingest --port 5044                a log server of a site: records in, into a store
   bellrock components                        disks, servers and nodes that agents watch
@@ -57,7 +59,7 @@ Examples:
 )
 @click.version_option(__version__, prog_name="bellrock", message="%(prog)s %(version)s")
 @click.option(
-    "--server", "server_url", metavar="URL", envvar="BELLROCK_SERVER", help="Ask the server at this address: for jobs, show, components, component, audit, login and logout. Default: $BELLROCK_SERVER, else this machine's."
+    "--server", "server_url", metavar="URL", envvar="BELLROCK_SERVER", help="Ask the server at this address: for jobs, show, layers, components, component, audit, login and logout. Default: $BELLROCK_SERVER, else this machine's."
 )
 @click.pass_context
 def cli(context: click.Context, server_url: str | None) -> None:
@@ -67,7 +69,7 @@ def cli(context: click.Context, server_url: str | None) -> None:
         raise click.UsageError(f"--server is for {', '.join(REMOTE)}; {context.invoked_subcommand} works on this machine")
 
 
-for verb in (account, audit, component, components, demo, ingest, jobdb, jobs, login, logout, queue, retention, run, server, show, simulate, sql, stack, token, topology):
+for verb in (account, audit, component, components, demo, ingest, jobdb, jobs, layers, login, logout, queue, retention, run, server, show, simulate, sql, stack, token, topology):
     cli.add_command(verb)
 
 

@@ -124,6 +124,10 @@ class Client:
         """The job's processes: {"processes": [...], "total", "next_cursor"}."""
         return self.get(f"/api/v1/jobs/{_quoted(job_id)}/processes", sort=sort, limit=limit)
 
+    def layers(self, job_id: str) -> dict[str, Any]:
+        """What served a job, layer by layer. Raises ApiError with status 404 for an unknown job."""
+        return self.get(f"/api/v1/jobs/{_quoted(job_id)}/layers")
+
     def every_component(
         self, *, node: str | None = None, component: str | None = None, search: str | None = None, from_ns: int | None = None, limit: int, page: int = 1000
     ) -> Iterator[dict[str, Any]]:
