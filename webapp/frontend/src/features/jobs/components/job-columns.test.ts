@@ -2,7 +2,7 @@ import { createElement, Fragment, type ReactNode } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it } from "vitest";
 import type { JobRow } from "../api/get-jobs";
-import { jobColumns, jobPath, runtimeS } from "./job-columns";
+import { jobColumns, runtimeS } from "./job-columns";
 
 const nowMs = 1_763_720_060_000;
 const job = { job_id: "a/b:1", state: "running", end_ns: null, start_ns: 1_763_720_000_000 * 1e6, runtime_s: 12, io_mode_read: null, read_bytes: null } as JobRow;
@@ -14,8 +14,6 @@ describe("runtimeS", () => {
   it("never goes back behind what the server said", () => expect(runtimeS({ ...job, runtime_s: 90 }, nowMs)).toBe(90));
   it("is final afterwards", () => expect(runtimeS({ ...job, end_ns: 1, state: "completed" }, nowMs)).toBe(12));
 });
-
-it("an id with a slash stays one part of the path", () => expect(jobPath(job.job_id)).toBe("/jobs/a%2Fb%3A1"));
 
 it("a program or user that is not known is a dash, also where the server has an empty text", () => {
   for (const key of ["program", "user"]) {

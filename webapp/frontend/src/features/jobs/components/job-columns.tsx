@@ -1,11 +1,10 @@
 import { Link } from "react-router";
+import { jobPath } from "@/shared/paths";
 import { StateBadge } from "@/shared/ui/badge";
 import { ioModeMeaning } from "@/shared/ui/io-mode";
 import type { Column } from "@/shared/ui/table";
 import { UNKNOWN, formatBytes, formatCount, formatDuration, formatPlain, formatTime, zoneName } from "@/shared/units";
 import type { JobRow } from "../api/get-jobs";
-
-export const jobPath = (jobId: string) => `/jobs/${encodeURIComponent(jobId)}`;
 
 /** Time since the start for a running job, else how long it took. */
 export function runtimeS(job: JobRow, nowMs: number): number | null {

@@ -1,12 +1,13 @@
 import { useNavigate } from "react-router";
 import { choice, useUrlState } from "@/shared/url-state";
 import { JOB_STATES } from "@/shared/api/types";
+import { jobPath } from "@/shared/paths";
 import { STATE_LABELS } from "@/shared/ui/badge";
 import { Pager, SearchBox } from "@/shared/ui/controls";
 import { Empty, ErrorNote, Loading } from "@/shared/ui/states";
 import { Table } from "@/shared/ui/table";
 import { useJobs } from "../api/get-jobs";
-import { jobColumns, jobPath } from "./job-columns";
+import { jobColumns } from "./job-columns";
 
 const PAGE_LIMIT = 50;
 const STATES = ["", ...JOB_STATES] as const;

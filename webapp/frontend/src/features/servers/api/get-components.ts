@@ -1,13 +1,9 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { getJson } from "@/shared/api/client";
+import type { ComponentName } from "@/shared/paths";
 
 /** Something that an agent watches on a node: a disk, a server of a file system, the node itself. */
-export interface Component {
-  node: string;
-  /** Its kind. */
-  component: string;
-  /** Which one of its kind on the node. */
-  instance: string;
+export interface Component extends ComponentName {
   first_ns: number;
   last_ns: number;
 }

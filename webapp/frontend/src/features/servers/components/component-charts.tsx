@@ -4,11 +4,12 @@ import { usePalette } from "@/shared/chart/palette";
 import type { Span } from "@/shared/chart/zoom";
 import { Panel } from "@/shared/ui/states";
 import { formatPlain } from "@/shared/units";
+import { inWords } from "@/shared/words";
 import type { ComponentSeries, Histogram } from "../api/get-component";
 import { grouped, type ChartGroup } from "./grouping";
 import { QUANTILES, bucketsOption, histogramWords, quantilesOption } from "./histogram-option";
 import { CHART_HEIGHT_PX, chartWords, figuresOf, timesOf, valueOption, type Times } from "./value-option";
-import { bucketWords, inWords, unitWord, valueWords } from "./words";
+import { bucketWords, unitWord, valueWords } from "./words";
 
 interface ComponentChartsProps {
   series: ComponentSeries;

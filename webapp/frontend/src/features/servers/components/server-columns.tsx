@@ -1,19 +1,10 @@
 import { Link } from "react-router";
+import { componentPath, serverPath } from "@/shared/paths";
 import type { Column } from "@/shared/ui/table";
 import { formatAge, formatTime } from "@/shared/units";
+import { inWords } from "@/shared/words";
 import type { Component } from "../api/get-components";
 import { byKind, isSilent, type Server } from "./grouping";
-import { inWords } from "./words";
-
-export const serverPath = (node: string) => `/servers/${encodeURIComponent(node)}`;
-
-/** The address of one component's charts; `params`: other choices that stay. */
-export function componentPath({ node, component, instance }: Component, params = new URLSearchParams()): string {
-  const next = new URLSearchParams(params);
-  next.set("component", component);
-  next.set("instance", instance);
-  return `${serverPath(node)}?${next}`;
-}
 
 /** Of a kind on one node, so many are named in the list; the server's page names all. */
 const NAMED = 8;

@@ -4,15 +4,10 @@ import { expect, it } from "vitest";
 import { BucketTable, ChartTitle, Legend } from "./component-charts";
 import { NOW_MS, component, counter, histogram } from "./fixtures";
 import { grouped, byNode } from "./grouping";
-import { componentPath, serverColumns, serverPath } from "./server-columns";
+import { serverColumns } from "./server-columns";
 import { chosenOf } from "./server-page";
 
 const shown = (element: React.ReactNode) => renderToStaticMarkup(<MemoryRouter>{element}</MemoryRouter>);
-
-it("has addresses for names of any kind", () => {
-  expect(serverPath("a/b?c")).toBe("/servers/a%2Fb%3Fc");
-  expect(componentPath(component("n1", "gluster_server", "lw:/data/b&1"), new URLSearchParams("span=6h&component=x"))).toBe("/servers/n1?span=6h&component=gluster_server&instance=lw%3A%2Fdata%2Fb%261");
-});
 
 it("opens with the component that the address names, else with one that is no agent", () => {
   const all = [component("n1", "agent", "n1"), component("n1", "block_device", "sda")];

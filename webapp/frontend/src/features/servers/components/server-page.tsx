@@ -1,17 +1,18 @@
 import { Link, useParams } from "react-router";
 import { ApiError } from "@/shared/api/client";
+import { componentPath } from "@/shared/paths";
 import { Segmented } from "@/shared/ui/controls";
 import { Empty, ErrorNote, Loading, Note, Panel } from "@/shared/ui/states";
 import { ZoomButtons } from "@/shared/ui/zoom-buttons";
 import type { Span } from "@/shared/chart/zoom";
 import { choice, msToNs, nsToMs, useUrlState, zoomWindow } from "@/shared/url-state";
 import { formatAge, formatDuration, formatTime } from "@/shared/units";
+import { inWords } from "@/shared/words";
 import { useComponentSeries } from "../api/get-component";
 import { useComponents, type Component } from "../api/get-components";
 import { ComponentCharts } from "./component-charts";
 import { byKind, isSilent } from "./grouping";
-import { ComponentLink, componentPath } from "./server-columns";
-import { inWords } from "./words";
+import { ComponentLink } from "./server-columns";
 
 const SPANS = ["1h", "15m", "6h", "24h", "7d"] as const;
 const ORDER = ["15m", "1h", "6h", "24h", "7d"] as const;

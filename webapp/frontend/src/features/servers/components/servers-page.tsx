@@ -1,14 +1,15 @@
 import { useNavigate } from "react-router";
+import { serverPath } from "@/shared/paths";
 import { Pager, SearchBox } from "@/shared/ui/controls";
 import { Figure, Tile } from "@/shared/ui/figure";
 import { Empty, ErrorNote, Loading } from "@/shared/ui/states";
 import { Table, sortRows } from "@/shared/ui/table";
 import { useUrlState } from "@/shared/url-state";
 import { formatCount } from "@/shared/units";
+import { inWords } from "@/shared/words";
 import { LIMIT, useComponents, type ComponentList } from "../api/get-components";
 import { byNode, type Server } from "./grouping";
-import { serverColumns, serverPath } from "./server-columns";
-import { inWords } from "./words";
+import { serverColumns } from "./server-columns";
 
 /** Nodes on which agents watch anything: forwarding nodes, file servers, compute nodes. */
 export function ServersPage() {

@@ -1,4 +1,5 @@
 import { formatByteRate, formatBytes, formatCount, formatDuration, formatRate, UNKNOWN } from "@/shared/units";
+import { inWords } from "@/shared/words";
 
 type Format = (value: number | null) => string;
 
@@ -7,13 +8,6 @@ const SECONDS: Record<string, number> = { s: 1, ms: 1e-3, us: 1e-6, ns: 1e-9 };
 
 /** Units of energy, in joules. */
 const JOULES: Record<string, number> = { uJ: 1e-6 };
-
-/** "read_wait" → "Read wait"; names that are written otherwise stay so. */
-export function inWords(name: string): string {
-  const short: Record<string, string> = { nfs: "NFS", lwfs: "LWFS", cpu: "CPU", rss: "RSS", io: "I/O", rpc: "RPC" };
-  const words = name.replaceAll("_", " ").split(" ").map((word) => short[word] ?? word).join(" ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
-}
 
 /** A value's name in words, without the unit that its numbers bear: "Busy" for "busy_s". */
 export function valueWords({ name, unit, kind }: { name: string; unit: string | null; kind: string }): string {
