@@ -12,6 +12,7 @@ import "@/shared/styles/tiles.css";
 import "@/shared/styles/job.css";
 import "@/shared/styles/servers.css";
 import "@/shared/styles/charts.css";
+import "@/shared/styles/layers.css";
 
 startTheme();
 const root = document.getElementById("root");

@@ -10,6 +10,7 @@ import { JobFigures } from "./job-figures";
 import { JobHeader } from "./job-header";
 import { JobNotes } from "./job-notes";
 import { LatencyPanel } from "./latency-panel";
+import { LayersPanel } from "./layers-panel";
 import { OperationsPanel } from "./operations-panel";
 import { SeriesPanel } from "./series-panel";
 import { SizesPanel } from "./sizes-panel";
@@ -37,6 +38,7 @@ function OneJob({ id }: { id: string }) {
       <JobNotes profile={profile} losses={losses} dropped={data.records_dropped} unheard={data.job.unheard_nodes} away={away} />
       <JobFigures profile={profile} />
       <SeriesPanel jobId={id} job={job} phases={profile.phase_list} phaseCount={profile.phases ?? profile.phase_list.length} intervalMs={intervalMs} />
+      <LayersPanel jobId={id} intervalMs={intervalMs} />
       <div className="columns">
         <SizesPanel bins={profile.request_sizes} />
         <LatencyPanel latency={profile.latency} />

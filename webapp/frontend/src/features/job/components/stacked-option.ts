@@ -12,7 +12,7 @@ export interface StackedLine {
   label: string;
   /** Which of the grids it is drawn in. */
   grid: number;
-  colour: "read" | "write" | "metadata";
+  colour: "read" | "write" | "metadata" | "accent";
   format: (value: number | null) => string;
   values: Values;
 }
