@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import groupby
 
 from jobdb.queue import NODES_MAX
 
@@ -51,25 +52,27 @@ def lsf(text: str, separator: str = ":") -> tuple[str, ...]:
 
 
 def folded(names: Sequence[str]) -> str:
-    """Names in Slurm's short form, sorted: "cn[1-4,9],login1". What has no number at its end, or other digits before it, stands alone."""
-    numbers: dict[tuple[str, int], list[int]] = {}
-    parts: list[str] = []
-    for name in sorted(set(names)):
-        match = _NUMBERED.fullmatch(name)
-        if match is None:
-            parts.append(name)
+    """Names in Slurm's short form, in their order: "cn[1-4,9],login1". What has no number at its end stands alone."""
+    return ",".join(_folded(prefix, width, [number for *_, number in alike]) for (prefix, width), alike in groupby(map(_split, names), key=lambda part: part[:2]))
+
+
+def _split(name: str) -> tuple[str, int, int]:
+    """What stands before a name's number, how many digits that has where they begin with 0, and the number; all of it, -1 and 0 where there is none."""
+    match = _NUMBERED.fullmatch(name)
+    return (name, -1, 0) if match is None else (match[1], len(match[2]) if match[2].startswith("0") else 0, int(match[2]))
+
+
+def _folded(prefix: str, width: int, numbers: list[int]) -> str:
+    if width < 0:
+        return prefix
+    pieces: list[list[int]] = []
+    for number in numbers:
+        if pieces and pieces[-1][1] == number - 1:
+            pieces[-1][1] = number
         else:
-            numbers.setdefault((match[1], len(match[2]) if match[2].startswith("0") else 0), []).append(int(match[2]))
-    for (prefix, width), found in numbers.items():
-        pieces: list[list[int]] = []
-        for number in sorted(found):
-            if pieces and pieces[-1][1] == number - 1:
-                pieces[-1][1] = number
-            else:
-                pieces.append([number, number])
-        texts = [f"{first:0{width}d}" if first == last else f"{first:0{width}d}-{last:0{width}d}" for first, last in pieces]
-        parts.append(prefix + (texts[0] if len(found) == 1 else f"[{','.join(texts)}]"))
-    return ",".join(sorted(parts))
+            pieces.append([number, number])
+    texts = [f"{first:0{width}d}" if first == last else f"{first:0{width}d}-{last:0{width}d}" for first, last in pieces]
+    return prefix + (texts[0] if len(numbers) == 1 else f"[{','.join(texts)}]")
 
 
 def _once(names) -> tuple[str, ...]:

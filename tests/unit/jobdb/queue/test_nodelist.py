@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from jobdb.queue.nodelist import beacon, lsf, pbs, slurm
+from jobdb.queue.nodelist import beacon, folded, lsf, pbs, slurm
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,18 @@ def test_ranges_that_overlap_count_each_time():
     with pytest.raises(ValueError, match="more than 200000 nodes"):
         beacon(",".join(["0-19999"] * 11))
     assert len(beacon(",".join(["0-19999"] * 10))) == 20_000
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ((), ""),
+        (("cn",), "cn"),
+        (("cn", "cn1"), "cn,cn1"),
+        (("cn2", "cn3", "cn1"), "cn[2-3,1]"),
+        (("b1", "a1", "a2", "login.site.org"), "b1,a[1-2],login.site.org"),
+        (("n08", "n09", "n10", "n011"), "n[08-09],n10,n011"),
+    ],
+)
+def test_folding_keeps_the_order(names, text):
+    assert folded(names) == text and slurm(text) == names
