@@ -53,6 +53,6 @@ def slowest(latency: dict[str, Any]) -> Table:
 
 
 def process_name(row: dict[str, Any]) -> str:
-    """A process as people know it: node, pid, program and rank."""
-    rank = "" if row["rank"] is None else f" rank {row['rank']}"
+    """A process as people know it: node, pid, program and rank, and whether that is only inferred."""
+    rank = "" if row["rank"] is None else f" rank {row['rank']}{' (inferred)' if row.get('rank_inferred') else ''}"
     return f"{row['node']} {row['process'].split('.')[0]} {row['program'] or ''}{rank}"

@@ -21,6 +21,18 @@ class Queued:
 
 
 @dataclass(frozen=True)
+class JobStep:
+    """A step of a job as the batch system told it, see `jobdb.queue.Step`. nodes: in its order and Slurm's short form."""
+
+    id: str
+    name: str
+    start_ns: int | None
+    end_ns: int | None
+    nodes: str
+    tasks: int | None
+
+
+@dataclass(frozen=True)
 class Job:
     """A job as the launches that were reported make it, and the batch system where that tells of it.
 

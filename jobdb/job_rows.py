@@ -5,14 +5,16 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, Row, Select, select
 from sqlalchemy.orm import Session
 
-from .job import Job, Queued
-from .models import JobRow, LaunchRow, ProfileRow, QueueNodeRow, QueueRow
+from .job import Job, JobStep, Queued
+from .models import JobRow, LaunchRow, ProfileRow, QueueNodeRow, QueueRow, QueueStepRow
 from .profile import FORMAT
 
 _OF_JOB = (
     "id", "key", "job_id", "uid", "origin", "cluster", "user", "program", "command", "state", "start_ns", "end_ns", "exit_code", "settled_ns", "unheard",
 )  # fmt: skip
 _OF_QUEUE = ("submit_ns", "project", "name", "queue", "array", "het", "cores", "tasks", "suspended_s", "restarts")
+# Of a job's steps, and characters of their lists of nodes.
+STEPS_MAX, STEP_NODES_LENGTH_MAX = 1000, 1 << 20
 # What `read_jobs` wants of a row.
 COLUMNS = [
     *(getattr(JobRow, name) for name in _OF_JOB), QueueRow.queue_id, *(getattr(QueueRow, name) for name in _OF_QUEUE),
@@ -43,6 +45,16 @@ def _read(row: Row, launched: list[str], given: tuple[str, ...]) -> Job:
         settled=row.settled_ns is not None, start_ns=row.start_ns, end_ns=row.end_ns, exit_code=row.exit_code,
         node_names=sorted({*launched, *given}) if given else launched, unheard=row.unheard or 0, queue_nodes=given, queued=queued,
     )  # fmt: skip
+
+
+def read_steps(session: Session, key: str) -> tuple[JobStep, ...]:
+    """A job's steps in the order of their ids; none where there are more, or longer ones, than are read."""
+    query = select(*(getattr(QueueStepRow, name) for name in ("step", "name", "start_ns", "end_ns", "nodes", "tasks")))
+    query = query.join(JobRow, JobRow.id == QueueStepRow.job).where(JobRow.key == key).order_by(QueueStepRow.step).limit(STEPS_MAX + 1)
+    rows = session.execute(query).all()
+    if len(rows) > STEPS_MAX or sum(len(row.nodes) for row in rows) > STEP_NODES_LENGTH_MAX:
+        return ()
+    return tuple(JobStep(*row) for row in rows)
 
 
 def _launch_nodes(session: Session, ids: list[int]) -> dict[int, list[str]]:

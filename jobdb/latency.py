@@ -70,8 +70,8 @@ def took(runs: "Runs", which: np.ndarray) -> dict:
 
 
 def slowest(runs: "Runs", which: np.ndarray) -> dict | None:
-    """The slowest operation of the runs in the mask `which`: {op, seconds, file, node, process, program, rank, start_ns, end_ns}, the last two being
-    those of its run. Of equally slow ones the first: what is left of a run that was shipped in pieces bears the slowest of all of it. None without runs whose times are known."""
+    """The slowest operation of the runs in the mask `which`: {op, seconds, file, node, process, program, rank, rank_inferred (see
+    `tables.process_table`), start_ns, end_ns}, the last two being those of its run. Of equally slow ones the first: what is left of a run that was shipped in pieces bears the slowest of all of it. None without runs whose times are known."""
     which = which & ~runs.coarse
     if not which.any():
         return None
@@ -87,7 +87,8 @@ def slowest(runs: "Runs", which: np.ndarray) -> dict | None:
         "node": node,
         "process": name,
         "program": runs.programs[process],
-        "rank": runs.ranks[process],
+        "rank": runs.rank(process),
+        "rank_inferred": process in runs.inferred,
         "start_ns": int(runs.start_ns[number]),
         "end_ns": int(runs.end_ns[number]),
     }

@@ -85,8 +85,11 @@ def _take(session: Session, told: QueueJob, uid: int, user_name: Callable[[int],
     session.flush()
     now = row.start_ns, max(_until(row.end_ns), row.start_ns)
     has_moved = _put_nodes(session, job.id, told, *now)
-    if not (has_changed | has_moved | _put_steps(session, job.id, told)):
+    has_other_steps = _put_steps(session, job.id, told)
+    if not (has_changed or has_moved or has_other_steps):
         return False
+    if has_other_steps:
+        drop_profile(session, job.id)
     job.uid = uid
     sum_up(session, job, row, user_name)
     if has_moved or before != now:

@@ -14,8 +14,8 @@ from .accounts import Accounts
 from .address import Access
 from .clocks import last_known, offsets_at
 from .engine import JobDBAway, JobDBError, Transactions, make_engine, message
-from .job import Job, Owner
-from .job_rows import has_profile, read_jobs, select_jobs
+from .job import Job, JobStep, Owner
+from .job_rows import has_profile, read_jobs, read_steps, select_jobs
 from .launches import apply
 from .layers.others import Others, others
 from .models import FIGURES, ClockRow, JobRow, PlaceRow, ProfileRow, ProfileTextRow, QueueNodeRow, QueueRow
@@ -199,6 +199,12 @@ class JobDB:
         if not job.queue_nodes:
             return ALONE
         return self._shared.get((job.key, job.start_ns, job.end_ns), lambda: self._transactions.read(lambda session: sharing(session, job)))
+
+    def steps(self, job: Job) -> tuple[JobStep, ...]:
+        """What the batch system told of a job's steps, see `job_rows.read_steps`."""
+        if not job.queue_nodes:
+            return ()
+        return self._shared.get(("steps", job.key), lambda: self._transactions.read(lambda session: read_steps(session, job.key)))
 
     # -- clocks
 

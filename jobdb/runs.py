@@ -1,6 +1,7 @@
 """A job's runs as flat arrays, process and file told by number: what profile, series and tables work on."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +40,8 @@ class Runs:
     stand in: then the node is the process. unseen: {program, file, reason, processes} of what the job ran and could not be watched, at most UNSEEN_MAX of
     unseen_programs.
     op_names: list of names. process_keys: list of (node, process). programs, parents, ranks: one a process; the program is
-    the one it ran last; parent: the parent's pid, None where not known; rank None where it has none. paths: Arrow strings, null where only the id is known; file_ids: hex strings, null likewise.
+    the one it ran last; parent: the parent's pid, None where not known; rank None where it claims none. inferred: ranks by
+    number of process, of some of those, see `jobdb.inferred`; no figure goes by them. paths: Arrow strings, null where only the id is known; file_ids: hex strings, null likewise.
     nodes: every node that a run or notice came from. hidden: one element a process: all that is known of it is that it ran what cannot be watched.
     """
 
@@ -71,6 +73,7 @@ class Runs:
     unseen: list[dict]
     hidden: np.ndarray
     unseen_programs: int
+    inferred: Mapping[int, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.op)
@@ -88,6 +91,11 @@ class Runs:
     def spans(self) -> tuple[np.ndarray, np.ndarray]:
         """Start and end, ns, of the runs that succeeded: what phases are found in."""
         return self.start_ns[~self.failed], self.end_ns[~self.failed]
+
+    def rank(self, process: int) -> int | None:
+        """The rank that a process claims, else the inferred one, if any."""
+        claimed = self.ranks[process]
+        return self.inferred.get(process) if claimed is None else claimed
 
     def path(self, file: int) -> str | None:
         """Path of a file by number; None where it is not known."""

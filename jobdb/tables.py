@@ -81,15 +81,16 @@ def file_table(runs: Runs) -> Table:
 
 
 def process_table(runs: Runs) -> Table:
-    """One row a process with any call or a rank, but for those that could not be watched: 0 would be no figure of theirs. `files` counts those
-    that it read or wrote."""
+    """One row a process with any call or a rank, but for those that could not be watched: 0 would be no figure of theirs. `rank_inferred`: its rank
+    is not what it claims (`jobdb.inferred`). `files` counts those that it read or wrote."""
     size = len(runs.process_keys)
     return _only(
         ~runs.hidden,
         {
             "node": [node for node, _ in runs.process_keys],
             "process": [process for _, process in runs.process_keys],
-            "rank": runs.ranks,
+            "rank": [runs.rank(number) for number in range(size)] if runs.inferred else runs.ranks,
+            "rank_inferred": [number in runs.inferred for number in range(size)],
             "program": runs.programs,
             **_traffic(runs, runs.process, size),
             "files": _files(runs, runs.process, size),

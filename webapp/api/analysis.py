@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from anomaly.phases import find_phases
+from jobdb.inferred import infer_ranks
 from jobdb.job import Job
 from jobdb.profile import LISTED, profile
 from jobdb.repository import JobDB
@@ -227,7 +228,8 @@ class Analyses:
 
     def _read(self, job: Job, most: int | None = None) -> Runs:
         known = None if most is None else self._known(job)
-        return read_runs(self._records.runs(job, known, most), uid=job.uid)
+        runs = read_runs(self._records.runs(job, known, most), uid=job.uid)
+        return replace(runs, inferred=infer_ranks(runs, self._jobdb.steps(job)))
 
     def _known(self, job: Job) -> list[str] | None:
         """The nodes that the job's records come from, once that is known for good: its stored profile tells."""

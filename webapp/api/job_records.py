@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobdb.job import Job
+from jobdb.job import Job, JobStep
 from jobdb.repository import JobDB
 from jobdb.runs import COLUMNS, LATEST_NS
 from pipeline.rollup import SECOND_NS, added
@@ -15,7 +15,7 @@ from pipeline.store import Given, Store, Window
 # A batch system tells its times in whole seconds, cut: a job goes on for up to so much after its end.
 QUEUE_GRAIN_NS = 10**9
 # What a job's records rest on beside themselves: another one where the batch system, or the clocks, say something else.
-Basis = tuple[Window, dict[str, int]]
+Basis = tuple[Window, dict[str, int], tuple[JobStep, ...]]
 
 
 class JobRecords:
@@ -25,8 +25,8 @@ class JobRecords:
         self._store, self._jobdb = store, jobdb
 
     def basis(self, job: Job) -> Basis:
-        """What the batch system and the clocks say of which records are the job's, and when they were."""
-        return self._window(job), self._offsets(job)
+        """What the batch system and the clocks say of which records are the job's, when they were, and which ranks did them."""
+        return self._window(job), self._offsets(job), self._jobdb.steps(job)
 
     def version(self, job: Job) -> int:
         """See `Store.version`."""

@@ -1,10 +1,11 @@
 """Whose I/O it was, by the batch system: from records and its word to the figures of the API."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
-from jobdb.queue import COMPLETED, REQUEUED, RUNNING, QueueJob
+from jobdb.queue import COMPLETED, REQUEUED, RUNNING, QueueJob, Step
 from tests.integration.webapp.test_real_store import Node, Server
 from webapp.api.heard import settle_ended
 
@@ -113,3 +114,31 @@ def test_a_node_that_says_nothing_is_told(server):
     settle_ended(server.jobdb, server.store)
     found = server.get("/jobs/42")["job"]
     assert (found["settled"], found["unheard_nodes"]) == (True, 1)
+
+
+def test_ranks_that_no_environment_told_follow_from_the_steps(server):
+    """Of a job of four tasks that began in a container; and of none where the batch system tells no steps, or takes them back."""
+    n1, n2 = Node("n1"), Node("n2", boot="bb")
+    ran = Step("0", "sim", T0 + S, T0 + 90 * S, ("n2", "n1"), 4)
+    server.jobdb.take_queue([told(steps=(Step("batch", "batch", T0, T0 + 100 * S, ("n2",), 1), ran))])
+    server.take([
+        *(write(node, at_s, 1, process=f"{pid}.{pid}", parent=parent) for node, parent in ((n1, 50), (n2, 60)) for at_s, pid in ((20, 100), (10, 101))),
+        write(n2, 3, 1, process="70.70", parent=1), heard(n1, 400), heard(n2, 400),
+    ])  # fmt: skip
+
+    def ranks():
+        found = {(row["node"], row["process"]): (row["rank"], row["rank_inferred"]) for row in server.get("/jobs/42/processes")["processes"]}
+        assert found.pop(("n2", "70.70")) == (None, False)
+        return found
+
+    # One more of that program ran while the step did.
+    assert set(ranks().values()) == {(None, False)}
+    server.jobdb.take_queue([told(steps=(replace(ran, start_ns=T0 + 5 * S),))])
+    settle_ended(server.jobdb, server.store)
+    assert ranks() == {("n2", "100.100"): (0, True), ("n2", "101.101"): (1, True), ("n1", "100.100"): (2, True), ("n1", "101.101"): (3, True)}
+    rows = server.get("/jobs/42/processes?sort=-rank")["processes"]
+    assert [row["rank"] for row in rows] == [3, 2, 1, 0, None]
+    found = profile(server, "42")
+    assert found["processes"] == 5 and found["slowest_op"]["rank_inferred"] == (found["slowest_op"]["rank"] is not None)
+    server.jobdb.take_queue([told(steps=(replace(ran, start_ns=T0 + 5 * S, tasks=8),))])
+    assert set(ranks().values()) == {(None, False)}

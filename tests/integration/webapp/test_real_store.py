@@ -68,9 +68,9 @@ class Node:
             exit_code=exit_code,
         )  # fmt: skip
 
-    def run(self, op, start, end, size=0, count=1, job="42", process="1.1", file="/f", errno=0, rank=None, uid=1000, flags=0):
+    def run(self, op, start, end, size=0, count=1, job="42", process="1.1", file="/f", errno=0, rank=None, parent=None, uid=1000, flags=0):
         return self.event(
-            "run", layer="compute", source="preload", job=job, uid=uid, process=process, parent=None, rank=rank, program="prog", op=op, file=file,
+            "run", layer="compute", source="preload", job=job, uid=uid, process=process, parent=parent, rank=rank, program="prog", op=op, file=file,
             file_id=f"{sum(file.encode()):x}", handle=3, offset=0, stride=size if count > 1 else 0, size=size, count=count,
             bytes=size * count, start=start, end=end, busy_ns=1000 * count, slow_ns=1000, errno=errno, flags=flags,
         )  # fmt: skip

@@ -33,3 +33,8 @@ def test_nothing_is_known_of_calls_that_nobody_timed() -> None:
     assert not report_latency.is_known(None)
     assert not report_latency.is_known({"read": NONE, "write": NONE, "metadata": NONE})
     assert report_latency.is_known({"read": NONE, "write": NONE, "metadata": OPENED})
+
+
+def test_an_inferred_rank_is_told_as_such():
+    assert report_latency.process_name(CALL | {"rank_inferred": True}).endswith("sim rank 3 (inferred)")
+    assert report_latency.process_name(CALL | {"rank": None, "rank_inferred": False}).endswith("sim")

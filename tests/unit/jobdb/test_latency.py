@@ -28,7 +28,8 @@ def test_one_stalled_write_shows_with_all_that_is_known_of_it():
     found = latency(row("write", count=50, slow_ns=9_000), stalled, row("read", count=2), row("stat", count=3, slow_ns=20_000), row("mmap", slow_ns=S))
     assert found["write"]["counts"] == [1040, 9, 0, 0, 0, 1, 0, 0]
     assert found["write"]["slowest"] == {
-        "op": "write", "seconds": 0.7, "file": "/out", "node": "n2", "process": "9.1", "program": "prog", "rank": 3, "start_ns": T0 + 5, "end_ns": T0 + S,
+        "op": "write", "seconds": 0.7, "file": "/out", "node": "n2", "process": "9.1", "program": "prog", "rank": 3, "rank_inferred": False,
+        "start_ns": T0 + 5, "end_ns": T0 + S,
     }  # fmt: skip
     assert found["read"]["counts"] == [2, 0, 0, 0, 0, 0, 0, 0]
     assert (found["metadata"]["counts"], found["metadata"]["slowest"]["op"]) == ([0, 3, 0, 0, 0, 0, 0, 0], "stat")

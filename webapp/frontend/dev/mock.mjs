@@ -226,7 +226,7 @@ function answer(path, query) {
   }
   if (parts[2] === "processes") {
     const rows = Array.from({ length: one.processes }, (_, n) => ({ node: one.node_names[n % one.nodes], process: `${22_000 + n}.${991_000 + n}`,
-      rank: one.program === "lammps" ? n : null, program: one.program, files: 4, ...traffic(n, one, one.processes) }));
+      rank: one.program === "lammps" ? n : null, rank_inferred: false, program: one.program, files: 4, ...traffic(n, one, one.processes) }));
     const { rows: processes, ...rest } = page(rows, query, "-bytes");
     return { processes, ...rest };
   }

@@ -42,6 +42,8 @@ export interface SlowestOp {
   process: string;
   program: string;
   rank: number | null;
+  /** As of a `ProcessRow`; not in all profiles. */
+  rank_inferred?: boolean;
   start_ns: number;
   end_ns: number;
 }

@@ -28,6 +28,8 @@ export interface ProcessRow extends Traffic {
   /** "PID.STARTTICKS" */
   process: string;
   rank: number | null;
+  /** The process claims no rank: this one follows from the batch system's steps, or from the process that started it. */
+  rank_inferred: boolean;
   program: string | null;
 }
 

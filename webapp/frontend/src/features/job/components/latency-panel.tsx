@@ -26,7 +26,7 @@ const COLUMNS: Column<Row>[] = [
   },
   {
     key: "process", header: "Process", value: (row) => `${row.node}:${row.process}`, cell: (row) => `${row.node}:${row.process.split(".")[0]}`,
-    title: (row) => `${row.program}${row.rank === null ? "" : `, rank ${row.rank}`}, between ${formatTime(row.start_ns, 3)} and ${formatTime(row.end_ns, 3)}`,
+    title: (row) => `${row.program}${row.rank === null ? "" : `, rank ${row.rank}${row.rank_inferred ? " (inferred)" : ""}`}, between ${formatTime(row.start_ns, 3)} and ${formatTime(row.end_ns, 3)}`,
   },
 ];
 

@@ -27,6 +27,7 @@ describe("traffic", () => {
     expect(processLabel(row, false)).toBe("12");
     expect(processLabel(row, true)).toBe("n1:12");
     expect(processLabel({ ...row, rank: 0 }, true)).toBe("rank 0");
+    expect(processLabel({ ...row, rank: 0, rank_inferred: true }, true)).toBe("rank 0*");
   });
   it("the others fade where one is selected, and only then", () => {
     const opacities = (selected: boolean) => {

@@ -5,9 +5,14 @@ import type { NodeRow, ProcessRow, Traffic } from "../api/traffic";
 /** What a process is called in the URL and in the series' filter: NODE:PID.STARTTICKS. */
 export const processKey = (row: ProcessRow) => `${row.node}:${row.process}`;
 
+const INFERRED_RANK = "The process claims no rank: this one is inferred from the batch system's step (node after node, and on a node in the order in which they began), or from the process that started it";
+
+/** A rank, with a mark where it is inferred. */
+export const rankText = (row: { rank: number | null; rank_inferred?: boolean }) => (row.rank === null ? UNKNOWN : `${row.rank}${row.rank_inferred ? "*" : ""}`);
+
 /** Short, for an axis: its rank, else its pid (and its node where there are several). */
 export function processLabel(row: ProcessRow, severalNodes: boolean): string {
-  if (row.rank !== null) return `rank ${row.rank}`;
+  if (row.rank !== null) return `rank ${rankText(row)}`;
   const pid = row.process.split(".")[0] ?? row.process;
   return severalNodes ? `${row.node}:${pid}` : pid;
 }
@@ -49,7 +54,7 @@ export function processColumns(rows: readonly ProcessRow[], startNs: number, onP
       key: "process", header: "Process", sortKey: "process", value: (row) => processKey(row), title: (row) => processKey(row),
       cell: (row) => <button type="button" className="link-button mono" onClick={() => onPick(row)}>{row.node}:{row.process.split(".")[0]}</button>,
     },
-    { key: "rank", header: "Rank", sortKey: "rank", numeric: true, value: (row) => row.rank, cell: (row) => row.rank ?? UNKNOWN },
+    { key: "rank", header: "Rank", sortKey: "rank", numeric: true, value: (row) => row.rank, cell: (row) => rankText(row), title: (row) => (row.rank_inferred ? INFERRED_RANK : undefined) },
     { key: "program", header: "Program", value: (row) => row.program, cell: (row) => row.program || UNKNOWN },
     shareColumn(mostBytes(rows)),
     ...trafficColumns<ProcessRow>(startNs),
