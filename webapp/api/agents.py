@@ -6,13 +6,14 @@ from collections import Counter
 import orjson
 
 from jobdb.runs import LATEST_NS
+from pipeline.schema.components import COMPONENTS
 from pipeline.store import Place, PlaceLost, Store
 
 from .cache import Cache
 from .losses import LOSSES, TOLD, lost, whole
 
-# The last value stands; all other values of an agent's samples are what was counted in an interval, and are added up.
-GAUGES = ("spool_bytes", "rings", "rss_bytes", "ended")
+# What was counted in an interval, and is added up; of all other values the last stands.
+COUNTERS = frozenset(value.name for value in COMPONENTS["agent"].values if value.kind == "counter")
 # An agent counts a loss when it next looks at the ring, in an interval that may begin after the job's end.
 NOTICED_WITHIN_NS = 60 * 10**9
 
@@ -131,5 +132,5 @@ class Agents:
                 self._values |= {node: {} for node in of}
             for node, name, total, latest in rows:
                 values = self._values[node]
-                values[name] = latest if name in GAUGES else values.get(name, 0) + total
+                values[name] = values.get(name, 0) + total if name in COUNTERS else latest
             self._counted.setdefault(place, set()).update(of)

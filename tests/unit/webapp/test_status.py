@@ -16,10 +16,10 @@ def mark(node="n1", boot=255, seq=5, missing=0, at_ns=7):
 
 def test_status_adds_up_the_agents_samples(site):
     site.store.high_water = [mark(), mark("n2"), mark(boot=1, seq=90, missing=3, at_ns=2)]
-    site.store.sample_rows = [sample(seen=4, rss_bytes=8, lost=1), sample(seen=3, rss_bytes=9)]
+    site.store.sample_rows = [sample(seen=4, rss_bytes=8, lost=1, of_another_version=5), sample(seen=3, rss_bytes=9, of_another_version=6)]
     for _ in range(2):
         agents = site.get("/api/v1/status")["agents"]
-        assert agents[0] == {"node": "n1", "seq": 5, "missing": 3, "last_seen_ns": 7, "values": {"seen": 7, "lost": 1, "rss_bytes": 9}}
+        assert agents[0] == {"node": "n1", "seq": 5, "missing": 3, "last_seen_ns": 7, "values": {"seen": 7, "lost": 1, "rss_bytes": 9, "of_another_version": 6}}
         assert agents[1]["values"] == {} and len(agents) == 2
     site.store.sample_rows += [sample(seen=1), sample("n3", seen=70)]
     assert site.get("/api/v1/status")["agents"][0]["values"]["seen"] == 8
