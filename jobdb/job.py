@@ -38,8 +38,8 @@ class Job:
 
     key: unique, stands in addresses: the job id, or with something behind it where another job had that id before.
     job_id: as the records claim it; with `uid` (trusted: the owner of the reporting file, or the batch system's word) it selects a job's runs.
-    state: "running", "completed" or "failed" (some launch ended with an exit code that is not 0); where the batch system tells of it, its word: one of
-    `jobdb.queue.STATES`.
+    state: "running", "completed", "failed" (some launch ended with an exit code that is not 0, or with its launcher) or "unknown" (an epilog ended it that knows no code); where the batch system tells of
+    it, its word: one of `jobdb.queue.STATES`.
     settled: it ended, and all that its processes did had been stored by then, or was waited for long enough. unheard: of how many nodes it was not.
     start_ns, end_ns: ns since the epoch; end_ns is None while a launch runs.
     node_names: where it ran; queue_nodes: those of them that the batch system gave it. queued: None where launches alone tell of it.

@@ -10,6 +10,7 @@ from sqlalchemy import case, delete, func, select
 from sqlalchemy.orm import Session
 
 from .models import JobRow, LaunchRow, ProfileRow, ProfileTextRow, QueueRow
+from .queue import COMPLETED, FAILED, RUNNING, UNKNOWN
 from .search import search_text
 
 # A key may grow by "~UID~" and a random part.
@@ -51,20 +52,25 @@ class _Launches:
     begin_ns: int
     end_ns: int | None  # None while one runs
     exit_code: int | None
+    state: str  # once all have ended
 
 
 def _launches(session: Session, job: int) -> _Launches | None:
     of_job = LaunchRow.job == job
-    begin_ns, end_ns, count, ended, coded = session.execute(
-        select(func.min(BEGIN_NS), func.max(LaunchRow.end_ns), func.count(), func.count(LaunchRow.end_ns), func.count(LaunchRow.exit_code)).where(of_job)
+    is_hook = LaunchRow.command == ""
+    broken_off = func.count(case((LaunchRow.exit_code.is_(None) & ~is_hook, 1)))
+    begin_ns, end_ns, count, ended, coded, broken_off = session.execute(
+        select(func.min(BEGIN_NS), func.max(LaunchRow.end_ns), func.count(), func.count(LaunchRow.end_ns), func.count(LaunchRow.exit_code), broken_off).where(of_job)
     ).one()
     if not count:
         return None
     # A prolog, which knows no command, comes before what the job launches.
     first = select(LaunchRow.cluster, LaunchRow.user, LaunchRow.program, LaunchRow.command).where(of_job)
-    named = session.execute(first.order_by(case((LaunchRow.command == "", 1), else_=0), *_ORDER).limit(1)).one()
+    named = session.execute(first.order_by(case((is_hook, 1), else_=0), *_ORDER).limit(1)).one()
     failed = session.scalar(select(LaunchRow.exit_code).where(of_job, LaunchRow.exit_code != 0).order_by(*_ORDER).limit(1))
-    return _Launches(*named, begin_ns, end_ns if ended == count else None, failed if failed is not None else 0 if coded == count else None)
+    # An epilog may not know how its job ended; a launch that says nothing was ended together with its launcher.
+    state = FAILED if failed is not None or broken_off else COMPLETED if coded == count else UNKNOWN
+    return _Launches(*named, begin_ns, end_ns if ended == count else None, failed if failed is not None else 0 if coded == count else None, state)
 
 
 def sum_up(session: Session, job: JobRow, told: QueueRow | None, user_name: Callable[[int], str | None] = lambda uid: None) -> None:
@@ -83,9 +89,9 @@ def sum_up(session: Session, job: JobRow, told: QueueRow | None, user_name: Call
     elif launches is not None:
         job.cluster, job.user, job.start_ns = launches.cluster, launches.user, launches.begin_ns
         if launches.end_ns is None:
-            job.state, job.end_ns, job.exit_code = "running", None, None
+            job.state, job.end_ns, job.exit_code = RUNNING, None, None
         else:
-            job.state, job.exit_code = "completed" if launches.exit_code == 0 else "failed", launches.exit_code
+            job.state, job.exit_code = launches.state, launches.exit_code
             job.end_ns = max(launches.end_ns, job.start_ns)
         # An agent tells of an end after all that was done before it.
         job.settled_ns = job.end_ns

@@ -96,6 +96,29 @@ def test_job_of_two_launches_runs_until_both_ended(db):
     assert (db.job("7").state, db.job("7").end_ns) == ("completed", 30 * S)
 
 
+@pytest.mark.parametrize(
+    ("hooks", "launched", "state", "exit_code"),
+    [
+        ([None], [], "unknown", None),  # an epilog that was told nothing
+        ([0], [], "completed", 0),
+        ([3], [], "failed", 3),
+        ([None, 0], [], "unknown", None),  # on one of two nodes
+        ([None], [0], "unknown", None),  # what it launched went well; what its script did then is not known
+        ([None], [4], "failed", 4),
+        ([], [None], "failed", None),  # killed, launcher and all
+        ([0], [None], "failed", None),
+    ],
+)
+def test_how_a_job_ended_is_unknown_where_nobody_told(db, hooks, launched, state, exit_code):
+    launches = [(f"slurm-7-{node}", f"n{node}", None, code) for node, code in enumerate(hooks)] + [("l1", "n0", "prog -x", code) for code in launched]
+    for launch, node, command, _ in launches:
+        db.apply_event(event(launch=launch, node=node, command=command))
+    assert db.job("7").state == "running"
+    for launch, node, command, code in launches:
+        db.apply_event(event("end", launch=launch, node=node, command=command, time=20 * S, exit_code=code))
+    assert (db.job("7").state, db.job("7").exit_code, db.job("7").settled) == (state, exit_code, True)
+
+
 def test_another_users_claim_does_not_touch_the_first_owners_job(db):
     db.apply_event(event())
     before = db.job("7")
