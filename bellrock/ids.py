@@ -40,7 +40,15 @@ def job_id(name: str | None = None, environ: Mapping[str, str] = os.environ) -> 
         return name
     for variable in VARIABLES:
         claimed = environ.get(variable, "").strip()
+        if claimed and variable == "LSB_JOBID":
+            claimed += _task_of_lsf(environ)
         if claimed:
             cleaned = re.sub(r"[^A-Za-z0-9._:@+=,\[\]-]", "_", claimed)[:LENGTH_MAX]
             return cleaned if is_valid(cleaned) else ("j" + cleaned)[:LENGTH_MAX]
     return short_id()
+
+
+def _task_of_lsf(environ: Mapping[str, str]) -> str:
+    """The index of an array's task, as bjobs shows it behind the id; LSF says 0 where there is none."""
+    index = environ.get("LSB_JOBINDEX", "")
+    return f"[{index}]" if re.fullmatch("[0-9]*[1-9][0-9]*", index) else ""

@@ -34,12 +34,24 @@ static int rank_of(void)
     return *end || rank < 0 || rank > INT32_MAX ? -1 : (int)rank;
 }
 
+/* The job's id, as its batch system shows it: LSF alone keeps the index of an array's task apart, and says 0 where there is none. */
+static void job_of(char *job, size_t room)
+{
+    static const char *const names[] = {"BELLROCK_JOB", "SLURM_JOB_ID", "PBS_JOBID", NULL};
+    static const char *const lsf[] = {"LSB_JOBID", NULL}, *const lsf_index[] = {"LSB_JOBINDEX", NULL};
+    const char *id = first_of(names), *index = NULL;
+    if (!id && (id = first_of(lsf)))
+        index = first_of(lsf_index);
+    if (index && !index[strspn(index, "0123456789")] && index[strspn(index, "0")])
+        snprintf(job, room, "%s[%s]", id, index);
+    else
+        snprintf(job, room, "%s", id ? id : "");
+}
+
 bool process_facts(struct process_facts *f)
 {
-    static const char *const job_names[] = {"BELLROCK_JOB", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", NULL};
     memset(f, 0, sizeof *f);
-    const char *job = first_of(job_names);
-    snprintf(f->job, sizeof f->job, "%s", job ? job : "");
+    job_of(f->job, sizeof f->job);
     ssize_t n = syscall(SYS_readlink, "/proc/self/exe", f->program, sizeof f->program - 1);
     if (n < 0)
         f->program[0] = 0;

@@ -63,8 +63,9 @@ def _job(of: Mapping[str, Any], now_s: float, cluster: str, zone: datetime.tzinf
     if submit_ns is None:
         raise ValueError("SUBMIT_TIME: the time of its submission is missing")
     slots = text(of.get("NALLOC_SLOT"), "NALLOC_SLOT")
+    name = f"{number}[{index}]" if index else number
     return QueueJob(
-        cluster=cluster, job_id=f"{number}[{index}]" if index else number, claims=(number,), array=number if index else "", submit_ns=submit_ns,
+        cluster=cluster, job_id=name, claims=(name,), array=number if index else "", submit_ns=submit_ns,
         user=text(of.get("USER"), "USER"), project=text(of.get("PROJ_NAME") or of.get("PROJECT"), "PROJ_NAME"), name=text(of.get("JOB_NAME"), "JOB_NAME"), queue=text(of.get("QUEUE"), "QUEUE"),
         state=_ended(state, exit_code, text(of.get("EXIT_REASON"), "EXIT_REASON")), start_ns=start_ns,
         end_ns=_instant(text(of.get("FINISH_TIME"), "FINISH_TIME"), "FINISH_TIME", now_s, zone) if state in ENDED else None,

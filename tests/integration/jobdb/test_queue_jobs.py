@@ -118,7 +118,7 @@ def test_tasks_of_an_array_and_components_bear_the_queues_names(db):
 
 
 def test_two_that_share_id_and_submission_are_two(db):
-    """Of two clusters; and LSF's tasks, which all find the number of the array in their environment."""
+    """Of two clusters; and tasks that all find the number of the array in their environment."""
     db.take_queue([told(), told(cluster="d"), told(job_id="7[1]"), told(job_id="7[2]")])
     assert db.jobs().total == 4
 
@@ -199,7 +199,7 @@ def facts(rng):
             node = rng.choice(jobs[-1].nodes)
             events += [launch("start", start_s + name, launch=f"r{run}.{name}", node=node), launch("end", start_s + max(long_s, name), launch=f"r{run}.{name}", node=node)]
         at_s = start_s + long_s + rng.choice((1, 20, 2000))
-    # Tasks of an LSF array, which find one number, and components of a heterogeneous job.
+    # Tasks of an array that find one number, and components of a heterogeneous job.
     jobs += [ended(told(job_id=f"8[{task}]", claims=("8",), array="8", nodes=(f"cn{task}",))) for task in (1, 2)]
     jobs += [ended(told(job_id=f"20+{part}", claims=(str(20 + part), "20"), het="20", nodes=(f"cn{part + 3}",))) for part in (0, 1)]
     events += [launch("start", 10, job=job, node=f"cn{node}", launch=f"{job}.{node}") for job, node in (("8", 1), ("8", 2), ("20", 3), ("20", 4))]

@@ -36,6 +36,12 @@ def test_array_jobs_of_pbs_keep_their_name() -> None:
     assert ids.job_id(None, {"PBS_JOBID": "123[4].head"}) == "123[4].head"
 
 
+@pytest.mark.parametrize(("index", "job"), [("7", "19[7]"), ("0", "19"), ("", "19"), ("x", "19"), ("7]", "19"), ("٣", "19")])
+def test_tasks_of_an_lsf_array_are_told_apart(index: str, job: str) -> None:
+    assert ids.job_id(None, {"LSB_JOBID": "19", "LSB_JOBINDEX": index}) == job
+    assert ids.job_id(None, {"PBS_JOBID": "18.server", "LSB_JOBINDEX": index}) == "18.server"
+
+
 def test_new_ids_sort_by_time() -> None:
     stamps = [ids.short_id(now_s=now) for now in (1, 31, 32, 1_000_000, 1_800_000_000, 1_800_000_001, 2**34)]
     assert stamps == sorted(stamps)

@@ -83,7 +83,7 @@ def test_lsf():
     ]  # fmt: skip
     jobs, problems = lsf.read(orjson.dumps({"COMMAND": "bjobs", "RECORDS": told}), (NOON_NS + 3600 * 10**9) / 1e9, "c1", UTC)
     assert [(job.job_id, job.claims, job.state, job.exit_code) for job in jobs[:3]] == [
-        ("101", ("101",), RUNNING, None), ("102[3]", ("102",), COMPLETED, 0), ("103", ("103",), CANCELLED, 130),
+        ("101", ("101",), RUNNING, None), ("102[3]", ("102[3]",), COMPLETED, 0), ("103", ("103",), CANCELLED, 130),
     ]  # fmt: skip
     assert (jobs[0].start_ns, jobs[0].end_ns, jobs[1].end_ns, jobs[2].end_ns) == (NOON_NS, None, NOON_NS + 1800 * 10**9, NOON_NS + 1805 * 10**9)
     years = [datetime.datetime.fromtimestamp(job.start_ns / 1e9, UTC).year for job in jobs[3:]]
