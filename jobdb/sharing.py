@@ -18,11 +18,12 @@ OTHERS_MAX = 1000
 @dataclass(frozen=True)
 class Sharing:
     """Of the nodes that the batch system gave a job. alone: none of its other jobs ran there at the time. own: none of the same user did. others: the ids that
-    records of the same user's other jobs claim which ran on the job's nodes at about the time: clocks differ, and what is claimed by one that was there is its."""
+    records of the same user's other jobs claim which ran on the job's nodes at about the time: clocks differ, and what is claimed by one that was there is its. followed: those of `own` that another of these had from this one's end on, or within the second in which it ended."""
 
     alone: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    followed: tuple[str, ...] = ()
 
 
 ALONE = Sharing()
@@ -36,7 +37,7 @@ def sharing(session: Session, job: Job) -> Sharing:
     near = [min(end_ns, FOREVER_NS - SLACK_NS) + SLACK_NS, job.start_ns - SLACK_NS]
     start, end = QueueNodeRow.start_ns, QueueNodeRow.end_ns
     at_once = (start < end_ns) & ((end > job.start_ns) | (start >= job.start_ns))
-    given = select(QueueNodeRow.node, JobRow.uid, JobRow.job_id, at_once.label("at_once")).join(JobRow, JobRow.id == QueueNodeRow.job)
+    given = select(QueueNodeRow.node, start.label("start_ns"), JobRow.uid, JobRow.job_id, at_once.label("at_once")).join(JobRow, JobRow.id == QueueNodeRow.job)
     given = given.where(QueueNodeRow.node.in_(mine), QueueNodeRow.job != own, start < near[0], end > near[1])
     then = [JobRow.id != own, JobRow.start_ns < near[0], func.coalesce(JobRow.end_ns, FOREVER_NS) > near[1]]
     launched = (
@@ -44,16 +45,20 @@ def sharing(session: Session, job: Job) -> Sharing:
     )
     taken: set[str] = set()
     by_user: set[str] = set()
+    followed: set[str] = set()
     others = set(session.scalars(launched.distinct().limit(OTHERS_MAX + 1)))
-    for node, uid, job_id, is_at_once in session.execute(given.distinct()):
+    for node, start_ns, uid, job_id, is_at_once in session.execute(given.distinct()):
         if is_at_once:
             taken.add(node)
         if uid == job.uid:
             others.add(job_id)
             if is_at_once:
                 by_user.add(node)
+            elif end_ns <= start_ns < end_ns + _GRAIN_NS:
+                followed.add(node)
     others.discard(job.job_id)
     alone = tuple(node for node in job.queue_nodes if node not in taken)
     if len(others) > OTHERS_MAX:
         return Sharing(alone)
-    return Sharing(alone, tuple(node for node in job.queue_nodes if node not in by_user), tuple(sorted(others)))
+    own_nodes = tuple(node for node in job.queue_nodes if node not in by_user)
+    return Sharing(alone, own_nodes, tuple(sorted(others)), tuple(node for node in own_nodes if node in followed))

@@ -129,11 +129,17 @@ class Proof:
 @dataclass(frozen=True)
 class Given:
     """What a batch system says of a job's nodes. A record's claim of the job counts only on `nodes`, of the job's user and within its time. On `own`, nodes that
-    this job alone of its user had then, all that the user did counts, but for what claims one of `others`: jobs of the user that ran there meanwhile."""
+    this job alone of its user had then, all that the user did counts, but for what claims one of `others`: jobs of the user that ran there meanwhile.
+
+    What does not claim the job counts for that one in whose time it began, ns since the epoch: at `begin_ns` or later, and on `followed`, nodes that the user's next job
+    had from this one's end on, before `end_ns`. Sums by second know no begin: they are of what was done in the time."""
 
     nodes: tuple[str, ...]
     own: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    begin_ns: int = 0
+    end_ns: int = 2**63 - 1
+    followed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ GIVEN = (
     "(job = $job OR (process <> 'node' AND node IN (SELECT unnest($own::VARCHAR[])) AND (job IS NULL OR job NOT IN (SELECT unnest($others::VARCHAR[])))))"
 )
 _IN_TIME = "start <= $to AND \"end\" >= $from"
+# Of what claims another job, or none, that which began in the job's time.
+_BEGAN = "(job = $job OR (start >= $begin AND (start < $until OR node NOT IN (SELECT unnest($followed::VARCHAR[])))))"
 
 Asked = Sequence[tuple[str, Window | None]]
 
@@ -32,7 +34,8 @@ def in_window(job: str, window: Window | None) -> tuple[str, dict[str, Any]]:
     if window is None or window.given is None:
         return of_job(job, None, None)
     where, params = of_job(job, window.uid, window.given)
-    return f"({where}) AND {_IN_TIME}", params | {"from": window.from_ns, "to": window.to_ns}
+    began = {"begin": window.given.begin_ns, "until": window.given.end_ns, "followed": list(window.given.followed)}
+    return f"({where}) AND {_IN_TIME} AND {_BEGAN}", params | {"from": window.from_ns, "to": window.to_ns} | began
 
 
 def claimed(cursor: duckdb.DuckDBPyConnection, jobs: Collection[str]) -> dict[str, int]:

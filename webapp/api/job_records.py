@@ -75,8 +75,10 @@ class JobRecords:
         if not job.queue_nodes:
             return Window(tuple(job.node_names), job.uid, job.start_ns, LATEST_NS if job.end_ns is None else job.end_ns)
         shared, (behind_ns, ahead_ns) = self._jobdb.sharing(job), self._slack(job)
-        given = Given(tuple(job.node_names), shared.own, shared.others)
-        return Window(shared.alone, job.uid, max(job.start_ns - behind_ns, 0), min(_until_ns(job) + ahead_ns, LATEST_NS), given)
+        begin_ns, until_ns = max(job.start_ns - behind_ns, 0), min(_until_ns(job) + ahead_ns, LATEST_NS)
+        end_ns = until_ns if job.end_ns is None else min(max(job.end_ns, job.start_ns + QUEUE_GRAIN_NS) + ahead_ns, LATEST_NS)
+        given = Given(tuple(job.node_names), shared.own, shared.others, begin_ns, end_ns, shared.followed)
+        return Window(shared.alone, job.uid, begin_ns, until_ns, given)
 
     def _offsets(self, job: Job) -> dict[str, int]:
         """By how much clocks of the job's nodes were ahead, ns. Where launches alone tell of it, its times are by the nodes' clocks, too."""

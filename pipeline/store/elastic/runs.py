@@ -45,7 +45,11 @@ def in_window(job: str, window: Window | None) -> dict[str, Any]:
     """As `of_job`, within the time of a window with `given`."""
     if window is None or window.given is None:
         return of_job(job, None, None)
-    return all_of(of_job(job, window.uid, window.given), *_in_time(window))
+    given = window.given
+    end = {"bool": {"should": [{"range": {"start": {"lt": given.end_ns}}}, {"bool": {"must_not": [{"terms": {"node": list(given.followed)}}]}}], "minimum_should_match": 1}}
+    began = all_of({"range": {"start": {"gte": given.begin_ns}}}, end)
+    either = {"bool": {"should": [{"term": {"job": job}}, began], "minimum_should_match": 1}}
+    return all_of(of_job(job, window.uid, given), *_in_time(window), either)
 
 
 def nodes(reader: Reader, job: str, uid: int, pattern: str | None = None) -> list[str]:

@@ -29,7 +29,10 @@ def is_given(run, window):
         return run["job"] is None and run["node"] in window.nodes
     if run["uid"] != window.uid or run["node"] not in window.given.nodes:
         return False
-    return run["job"] == "42" or (run["node"] in window.given.own and run["job"] not in window.given.others)
+    if run["job"] == "42":
+        return True
+    began_in_time = window.given.begin_ns <= run["start"] and (run["start"] < window.given.end_ns or run["node"] not in window.given.followed)
+    return began_in_time and run["node"] in window.given.own and run["job"] not in window.given.others
 
 
 def some_window(rng):
@@ -37,7 +40,10 @@ def some_window(rng):
     own = tuple(node for node in nodes if rng.random() < 0.6)
     alone = tuple(node for node in own if rng.random() < 0.6)
     from_ns = T0 + rng.randrange(80) * S
-    return Window(alone, rng.choice((ADA, BOB)), from_ns, from_ns + rng.randrange(1, 60) * S, Given(nodes, own, ("43",) if rng.random() < 0.5 else ()))
+    to_ns = from_ns + rng.randrange(1, 60) * S
+    followed = tuple(node for node in own if rng.random() < 0.5)
+    seam = (from_ns + rng.randrange(3) * S, to_ns - rng.randrange(3) * S, followed) if rng.random() < 0.7 else ()
+    return Window(alone, rng.choice((ADA, BOB)), from_ns, to_ns, Given(nodes, own, ("43",) if rng.random() < 0.5 else (), *seam))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -57,7 +63,7 @@ def test_runs_are_those_that_the_batch_system_says(store: Store, seed: int) -> N
         within = sorted(run["bytes"] for run in events if is_given(run, window) and run["start"] <= span[1] and run["end"] >= span[0])
         assert sorted(store.runs("42", ["bytes"], window, span)["bytes"].to_pylist()) == within
         # Sums by second are of processes, and of the whole time.
-        whole = Window((), window.uid, T0 - S, T0 + 200 * S, window.given)
+        whole = Window((), window.uid, T0 - S, T0 + 200 * S, Given(window.given.nodes, window.given.own, window.given.others))
         sums = store.seconds("42", window.uid, None, (T0 - S) // S, T0 // S + 200, given=window.given)
         assert sum(sums["write_bytes"].to_pylist()) == sum(run["bytes"] for run in events if is_given(run, whole))
     assert found_any > 8

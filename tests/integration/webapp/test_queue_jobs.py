@@ -74,6 +74,21 @@ def test_on_nodes_that_two_jobs_of_a_user_share_claims_decide(server):
     assert profile(server, "42")["write_bytes"] == MIB and profile(server, "43")["write_bytes"] == 2 * MIB
 
 
+def test_what_claims_nothing_over_the_seam_of_two_jobs_counts_once(server):
+    """For the one in which it began; what claims one of them is that one's, whenever it was."""
+    n1, n2 = Node("n1"), Node("n2", boot="bb")
+    # They begin and end in one second, of which the batch system tells no parts; the second has n1 alone.
+    server.jobdb.take_queue([told("42", ("n1", "n2"), end_s=50), told("43", ("n1",), start_s=50, end_s=100)])
+    server.take([
+        write(n1, -0.5, 1, job=None), write(n1, 49.5, 2, job=None), write(n1, 50, 4, job=None), write(n1, 50.5, 8, job=None), write(n1, 100.5, 16, job=None),
+        write(n1, 50.7, 32, job="42", process="2.2"), write(n1, 49.5, 64, job="43", process="3.3"), write(n2, 50.5, 128, job=None), write(n2, 51.5, 256, job=None),
+        heard(n1, 400), heard(n2, 400),
+    ])  # fmt: skip
+    settle_ended(server.jobdb, server.store)
+    assert profile(server, "42")["write_bytes"] == (2 + 32 + 128) * MIB
+    assert profile(server, "43")["write_bytes"] == (4 + 8 + 16 + 64) * MIB
+
+
 def test_what_a_nodes_client_did_is_the_jobs_that_had_the_node_alone(server):
     n1, n2 = Node("n1"), Node("n2", boot="bb")
     server.jobdb.take_queue([told("42"), told("43", ("n2",), uid=1001, user="bob")])
