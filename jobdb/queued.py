@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from .assign import assign_all, jobs_of
@@ -14,8 +15,9 @@ from .summing import BEGIN_NS, SLACK_NS, drop_profile, free_key, sum_up
 from .types import NAME_LENGTH_MAX, clean
 
 STEP_LENGTH_MAX = 64
-# Rows that one statement inserts.
-ROWS_AT_ONCE = 5000
+# Rows that one statement inserts; jobs whose claims one asks for.
+ROWS_AT_ONCE, CLAIMS_AT_ONCE = 5000, 500
+_OF_STEP = ("step", "name", "start_ns", "end_ns", "nodes", "tasks")
 
 
 def origin_of(job: QueueJob) -> int:
@@ -29,6 +31,8 @@ def take(
 ) -> tuple[bool, dict[QueueKey, Problem]]:
     """Takes in what is told of some jobs, see `JobDB.take_queue`: whether anything changed, and which cannot be taken."""
     has_changed, refused = False, {}
+    jobs = list(jobs)
+    known = _known(session, jobs)
     for told in jobs:
         uid = told.uid if told.uid is not None else user_id(told.user)
         if uid is None:
@@ -37,7 +41,8 @@ def take(
             why = f"user {told.user[:80]!a} is not known on this machine, and the queue tells no number of his"
             refused[told.key] = Problem(f"job {told.job_id}", why)
         elif told.start_ns is not None:
-            has_changed |= _take(session, told, uid, user_name)
+            has_changed |= _take(session, told, uid, user_name, known)
+    _assign_late(session, known)
     return has_changed, refused
 
 
@@ -59,28 +64,75 @@ def forget(session: Session, lost: Mapping[QueueKey, int], user_name: Callable[[
     return changed
 
 
+@dataclass
+class _Known:
+    """What is known of jobs that are told, asked for at once and kept up while they are taken, since one by one it would be most of the work. rows: by key.
+    claims: ids that are some job's already, with their users. fresh: those that were none's before they were taken."""
+
+    rows: dict[QueueKey, QueueRow]
+    claims: set[tuple[str, int]]
+    fresh: set[tuple[str, int]]
+
+    def is_fresh(self, claims: Iterable[str], uid: int) -> bool:
+        """Whether no job of the user had one of these ids before."""
+        return not any((claim, uid) in self.claims for claim in claims)
+
+    def add(self, told: QueueJob, uid: int, row: QueueRow) -> None:
+        """A job was put in."""
+        claims = _claims(told)
+        if self.is_fresh(claims, uid):
+            self.fresh |= {(claim, uid) for claim in claims}
+        self.claims |= {(claims[0], uid), (row.het, uid)}
+        self.rows[row.cluster, row.queue_id, row.submit_ns] = row
+
+
+def _known(session: Session, jobs: Sequence[QueueJob]) -> _Known:
+    rows: dict[QueueKey, QueueRow] = {}
+    claims: set[tuple[str, int]] = set()
+    for part in _parts(jobs, CLAIMS_AT_ONCE):
+        asked = sorted({claim for told in part for claim in _claims(told)})
+        found = session.scalars(select(QueueRow).where(QueueRow.queue_id.in_(sorted({_name(told.job_id) for told in part}))))
+        rows |= {(row.cluster, row.queue_id, row.submit_ns): row for row in found}
+        claims |= _taken(session, asked)
+        of_het = select(QueueRow.het, JobRow.uid).join(JobRow, JobRow.id == QueueRow.job).where(QueueRow.het.in_(asked))
+        claims |= {(het, uid) for het, uid in session.execute(of_het)}
+    return _Known(rows, claims, set())
+
+
+def _taken(session: Session, claims: Sequence[str], *more: ColumnElement[bool]) -> set[tuple[str, int]]:
+    return {(job_id, uid) for job_id, uid in session.execute(select(JobRow.job_id, JobRow.uid).where(JobRow.job_id.in_(claims), *more))}
+
+
+def _assign_late(session: Session, known: _Known) -> None:
+    """Assigns launches that others told of while jobs of the same ids were taken."""
+    for part in _parts(sorted(known.fresh), CLAIMS_AT_ONCE):
+        for claim, uid in sorted(_taken(session, [claim for claim, _ in part], JobRow.origin == 0) & set(part)):
+            assign_all(session, jobs_of(session, [claim], uid))
+
+
 def _known_uid(session: Session, told: QueueJob) -> int | None:
     """Whose a job is that is known already."""
     key = (QueueRow.cluster == _name(told.cluster), QueueRow.queue_id == _name(told.job_id), QueueRow.submit_ns == told.submit_ns)
     return session.scalar(select(JobRow.uid).join(QueueRow, QueueRow.job == JobRow.id).where(*key))
 
 
-def _take(session: Session, told: QueueJob, uid: int, user_name: Callable[[int], str | None]) -> bool:
+def _take(session: Session, told: QueueJob, uid: int, user_name: Callable[[int], str | None], known: _Known) -> bool:
     """Whether anything changed."""
-    key = [_name(told.cluster), _name(told.job_id), told.submit_ns]
-    row = session.scalar(select(QueueRow).where(QueueRow.cluster == key[0], QueueRow.queue_id == key[1], QueueRow.submit_ns == key[2]))
+    row = known.rows.get((_name(told.cluster), _name(told.job_id), told.submit_ns))
+    if row is None and known.is_fresh(_claims(told), uid):
+        _put_new(session, told, uid, user_name, known)
+        return True
     before: tuple[int, int] | None = None
     if row is None:
         job = _job_of(session, told, uid)
-        row = QueueRow(job=job.id, cluster=key[0], queue_id=key[1], submit_ns=key[2])
+        row = _row(told)
+        row.job = job.id
         session.add(row)
+        known.add(told, uid, row)
     else:
         job = session.scalars(select(JobRow).where(JobRow.id == row.job).with_for_update()).one()
         before = row.start_ns, _until(row.end_ns)
-    for name in ("user", "project", "name", "queue", "array", "het"):
-        setattr(row, name, _name(getattr(told, name)))
-    for name in ("state", "start_ns", "end_ns", "exit_code", "cores", "tasks", "suspended_s", "restarts"):
-        setattr(row, name, getattr(told, name))
+    _fill(row, told)
     has_changed = before is None or session.is_modified(row)
     session.flush()
     now = row.start_ns, max(_until(row.end_ns), row.start_ns)
@@ -104,6 +156,34 @@ def _take(session: Session, told: QueueJob, uid: int, user_name: Callable[[int],
     return True
 
 
+def _put_new(session: Session, told: QueueJob, uid: int, user_name: Callable[[int], str | None], known: _Known) -> None:
+    """Puts a job in of whose ids nothing was known: it has no launches, and nothing is written over."""
+    row, job = _row(told), _new_job(session, told, uid)
+    _fill(row, told)
+    sum_up(session, job, row, user_name, has_launches=False)
+    session.add(job)
+    session.flush()
+    row.job = job.id
+    session.add(row)
+    session.flush()
+    known.add(told, uid, row)
+    now = row.start_ns, max(_until(row.end_ns), row.start_ns)
+    _insert_nodes(session, job.id, sorted({_name(node) for node in told.nodes}), *now)
+    _insert_steps(session, job.id, list(_steps(told).values()))
+    _drop_neighbours(session, job.id, *now)
+
+
+def _row(told: QueueJob) -> QueueRow:
+    return QueueRow(cluster=_name(told.cluster), queue_id=_name(told.job_id), submit_ns=told.submit_ns)
+
+
+def _fill(row: QueueRow, told: QueueJob) -> None:
+    for name in ("user", "project", "name", "queue", "array", "het"):
+        setattr(row, name, _name(getattr(told, name)))
+    for name in ("state", "start_ns", "end_ns", "exit_code", "cores", "tasks", "suspended_s", "restarts"):
+        setattr(row, name, getattr(told, name))
+
+
 def _drop_neighbours(session: Session, job: int, begin_ns: int, end_ns: int) -> None:
     """Removes the profiles of other jobs that were on a job's nodes then: they were worked out as if it had not been, or still was, there."""
     mine = select(QueueNodeRow.node).where(QueueNodeRow.job == job)
@@ -122,13 +202,17 @@ def _job_of(session: Session, told: QueueJob, uid: int) -> JobRow:
         if alone.key != name:
             alone.key = free_key(session, name, uid, told.submit_ns)
         return alone
-    job = JobRow(
-        key=free_key(session, name, uid, told.submit_ns), job_id=claims[0], uid=uid, origin=origin, cluster="", user="", program="", command="",
-        state=told.state, start_ns=told.start_ns,
-    )  # fmt: skip
+    job = _new_job(session, told, uid)
     session.add(job)
     session.flush()
     return job
+
+
+def _new_job(session: Session, told: QueueJob, uid: int) -> JobRow:
+    return JobRow(
+        key=free_key(session, _name(told.job_id), uid, told.submit_ns), job_id=_claims(told)[0], uid=uid, origin=origin_of(told), cluster="", user="", program="",
+        command="", state=told.state, start_ns=told.start_ns,
+    )  # fmt: skip
 
 
 def _claims(told: QueueJob) -> list[str]:
@@ -154,27 +238,39 @@ def _put_nodes(session: Session, job: int, told: QueueJob, start_ns: int, end_ns
             for part in _parts(sorted(gone)):
                 session.execute(delete(QueueNodeRow).where(QueueNodeRow.job == job, QueueNodeRow.node.in_(part)))
     session.execute(update(QueueNodeRow).where(QueueNodeRow.job == job).values(start_ns=start_ns, end_ns=end_ns))
-    for part in _parts(sorted(nodes - before)):
-        session.execute(insert(QueueNodeRow), [{"job": job, "node": node, "start_ns": start_ns, "end_ns": end_ns} for node in part])
+    _insert_nodes(session, job, sorted(nodes - before), start_ns, end_ns)
     return nodes != before
+
+
+def _insert_nodes(session: Session, job: int, nodes: Sequence[str], start_ns: int, end_ns: int) -> None:
+    for part in _parts(nodes):
+        session.execute(insert(QueueNodeRow), [{"job": job, "node": node, "start_ns": start_ns, "end_ns": end_ns} for node in part])
 
 
 def _put_steps(session: Session, job: int, told: QueueJob) -> bool:
     """Whether any is another than before. Whoever tells no steps does not know them."""
-    columns = ("step", "name", "start_ns", "end_ns", "nodes", "tasks")
-    rows = {
-        step.id[:STEP_LENGTH_MAX]: (step.id[:STEP_LENGTH_MAX], _name(step.name), step.start_ns, step.end_ns, folded(step.nodes), step.tasks)
-        for step in told.steps
-    }
+    rows = _steps(told)
     if not rows:
         return False
-    before = {row.step: tuple(row) for row in session.execute(select(*(getattr(QueueStepRow, name) for name in columns)).where(QueueStepRow.job == job))}
+    before = {row.step: tuple(row) for row in session.execute(select(*(getattr(QueueStepRow, name) for name in _OF_STEP)).where(QueueStepRow.job == job))}
     if before == rows:
         return False
     session.execute(delete(QueueStepRow).where(QueueStepRow.job == job))
-    for part in _parts(list(rows.values())):
-        session.execute(insert(QueueStepRow), [{"job": job, **dict(zip(columns, row, strict=True))} for row in part])
+    _insert_steps(session, job, list(rows.values()))
     return True
+
+
+def _steps(told: QueueJob) -> dict[str, tuple]:
+    """Rows by id, in the order of `_OF_STEP`."""
+    return {
+        step.id[:STEP_LENGTH_MAX]: (step.id[:STEP_LENGTH_MAX], _name(step.name), step.start_ns, step.end_ns, folded(step.nodes), step.tasks)
+        for step in told.steps
+    }
+
+
+def _insert_steps(session: Session, job: int, rows: Sequence[tuple]) -> None:
+    for part in _parts(rows):
+        session.execute(insert(QueueStepRow), [{"job": job, **dict(zip(_OF_STEP, row, strict=True))} for row in part])
 
 
 def _until(end_ns: int | None) -> int:
@@ -185,8 +281,8 @@ def _between(one_ns: int, other_ns: int) -> tuple[int, int]:
     return min(one_ns, other_ns), max(one_ns, other_ns)
 
 
-def _parts(rows: Sequence) -> list[Sequence]:
-    return [rows[at : at + ROWS_AT_ONCE] for at in range(0, len(rows), ROWS_AT_ONCE)]
+def _parts(rows: Sequence, most: int = ROWS_AT_ONCE) -> list[Sequence]:
+    return [rows[at : at + most] for at in range(0, len(rows), most)]
 
 
 def _name(text: str) -> str:

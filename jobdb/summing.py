@@ -73,9 +73,10 @@ def _launches(session: Session, job: int) -> _Launches | None:
     return _Launches(*named, begin_ns, end_ns if ended == count else None, failed if failed is not None else 0 if coded == count else None, state)
 
 
-def sum_up(session: Session, job: JobRow, told: QueueRow | None, user_name: Callable[[int], str | None] = lambda uid: None) -> None:
-    """Of a job of which the batch system tells its word holds for who, when and how it ended, and the launches' for what ran. One of them there must be."""
-    launches = _launches(session, job.id)
+def sum_up(session: Session, job: JobRow, told: QueueRow | None, user_name: Callable[[int], str | None] = lambda uid: None, *, has_launches: bool = True) -> None:
+    """Of a job of which the batch system tells its word holds for who, when and how it ended, and the launches' for what ran. One of them there must be.
+    has_launches: False where it is known that there is none."""
+    launches = _launches(session, job.id) if has_launches else None
     if launches is not None:
         job.program, job.command = launches.program, launches.command
     if told is not None:

@@ -8,7 +8,10 @@ from functools import partial
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.event import listen
 
+from jobdb import queued
+from jobdb.launches import apply
 from jobdb.queue import CANCELLED, COMPLETED, RUNNING, SUSPENDED, UNKNOWN, QueueJob, Step
 from jobdb.repository import JobDB
 from jobdb.sharing import Sharing
@@ -149,6 +152,7 @@ def test_nodes_are_told_that_a_job_had_to_itself(db):
     db.apply_events([launch("start", 10, job="mine", node="cn1"), launch("start", 10, job="his", node="cn1", uid=1001), launch("start", 1500, job="later", node="cn1")])
     found = db.sharing(db.job("7"))
     assert found.alone == ("cn1", "cn4") and found.own == ("cn1", "cn2", "cn4") and found.others == ("10", "90", "mine")
+    assert found.followed == ("cn4",) and db.sharing(db.job("10")).followed == ()
     assert db.sharing(db.job("mine")).own == ()
 
 
@@ -214,7 +218,9 @@ def test_whatever_is_told_first_the_same_jobs_come_of_it(new_url, seed):
     for _ in range(4):
         db = JobDB(new_url(), user_name={1000: "ada"}.get)
         running = [replace(job, state=RUNNING, end_ns=None, exit_code=None) for job in jobs if rng.random() < 0.5]
-        calls = [partial(db.take_queue, [job]) for job in jobs] + [partial(db.apply_event, one) for one in events]
+        at_once = rng.sample(jobs, rng.randrange(len(jobs)))
+        calls = [partial(db.take_queue, [job]) for job in jobs if job not in at_once] + [partial(db.apply_event, one) for one in events]
+        calls.append(partial(db.take_queue, at_once))
         early = [partial(db.take_queue, [job]) for job in running]
         rng.shuffle(calls)
         rng.shuffle(early)
@@ -226,6 +232,30 @@ def test_whatever_is_told_first_the_same_jobs_come_of_it(new_url, seed):
     assert all(outcome == outcomes[0] for outcome in outcomes)
     launched = {(name, node) for *_, launches in outcomes[0] for name, node, *_ in launches}
     assert launched == {(one["launch"], one["node"]) for one in events}
+
+
+def test_a_launch_that_is_told_while_its_job_is_taken_is_the_jobs(db, monkeypatch):
+    known = queued._known
+
+    def then_told(session, jobs):
+        found = known(session, jobs)
+        apply(session, [launch("start", 10, job="7")], {1000: "ada"}.get)
+        return found
+
+    monkeypatch.setattr(queued, "_known", then_told)
+    db.take_queue([told(), told(job_id="8", claims=("8",))])
+    assert {(job.job_id, job.program, job.queued is not None) for job, _ in db.jobs().jobs} == {("7", "prog", True), ("8", "run.sh", True)}
+
+
+def test_new_jobs_are_taken_with_few_questions(db):
+    """A first look tells tens of thousands."""
+    jobs = [ended(told(job_id=str(number), claims=(str(number),), steps=(Step("0", nodes=("cn1",)),))) for number in range(100)]
+    asked = []
+    listen(db._engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+    db.take_queue(jobs)
+    assert len(asked) <= 6 * len(jobs) + 20
+    db.take_queue(jobs)
+    assert db.jobs(limit=1).total == 100
 
 
 def test_a_prolog_before_its_run_is_told_does_not_stay_with_the_run_before(db):
