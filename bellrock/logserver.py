@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bellrock import __version__, paths, ports
+from bellrock.allocator import keep_freed_memory
 from bellrock.config import Config
 from bellrock.errors import Unavailable, UsageError
 from bellrock.opening import check_shards, claim_ingest, open_ingest, open_store, queue_settings
@@ -52,6 +53,7 @@ class LogServer:
     def start(self) -> None:
         """Raises Unavailable where the state or the port is another's, StoreError where the store cannot be opened. A queue that is away is waited
         for."""
+        keep_freed_memory()
         sys.setswitchinterval(TURN_S)
         gc.freeze()
         gc.set_threshold(GC_OBJECTS, 50, 100)
@@ -115,7 +117,9 @@ class LogServer:
         if only and not self._has_queue:
             raise UsageError(f"--only {only} runs one half, and without a queue there is nothing between the halves", "add --queue redis, or leave --only out")
         if self._receives and not config.ingest.port:
-            raise UsageError("ingest.port is not set: agents have nowhere to deliver", "add --port 5044, or set port in [ingest] of server.toml; --only store needs none")
+            raise UsageError(
+                "ingest.port is not set: agents have nowhere to deliver", "add --port 5044, or set port in [ingest] of server.toml; --only store needs none"
+            )
         if self._has_queue:
             self._redis = queue_settings(config)
 
