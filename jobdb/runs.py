@@ -40,7 +40,7 @@ class Runs:
     stand in: then the node is the process. unseen: {program, file, reason, processes} of what the job ran and could not be watched, at most UNSEEN_MAX of
     unseen_programs.
     op_names: list of names. process_keys: list of (node, process). programs, parents, ranks: one a process; the program is
-    the one it ran last; parent: the parent's pid, None where not known; rank None where it claims none. inferred: ranks by
+    the one it ran last; parent: the parent's pid, None where not known; rank the one it told last, None where it claims none. inferred: ranks by
     number of process, of some of those, see `jobdb.inferred`; no figure goes by them. paths: Arrow strings, null where only the id is known; file_ids: hex strings, null likewise.
     nodes: every node that a run or notice came from. hidden: one element a process: all that is known of it is that it ran what cannot be watched.
     """
@@ -122,7 +122,8 @@ def read_runs(table: pa.Table, uid: int | None = None) -> Runs:
     unseen, unseen_programs = _unseen(table.filter(pc.equal(table["op"], "unseen")))
     start_all_ns = np.minimum(integers(table["start"]), LATEST_NS)
     programs = _programs(table, process, len(process_keys), start_all_ns)
-    parents, ranks = (_one_a_process(table[name], process, len(process_keys)) for name in ("parent", "rank"))
+    parents = _parents(table["parent"], process, len(process_keys))
+    ranks = _ranks(table["rank"], process, len(process_keys), start_all_ns)
     size = len(process_keys)
     ran_unseen = np.array([name == "unseen" for name in op_names] or [False])[op]
     hidden = (np.bincount(process[ran_unseen], minlength=size) > 0) & (np.bincount(process[is_run], minlength=size) == 0)
@@ -260,13 +261,29 @@ def _processes(table: pa.Table) -> tuple[np.ndarray, list[tuple[str, str]], list
     return numbers, keys, sorted(node_names)
 
 
-def _one_a_process(column: pa.ChunkedArray, process: np.ndarray, n_processes: int) -> list[int | None]:
-    """What each process's runs say in `column`, None where they are silent. Where they differ, one lies: the lowest is as good as any."""
+def _parents(column: pa.ChunkedArray, process: np.ndarray, n_processes: int) -> list[int | None]:
+    """What each process's runs say, None where they are silent. Where they differ, one lies: the lowest is as good as any."""
     said = ~column.is_null().to_numpy()
-    lowest = np.full(n_processes, np.iinfo(np.int64).max)
-    np.minimum.at(lowest, process[said], integers(column, least=None)[said])
-    has = np.bincount(process[said], minlength=n_processes) > 0
-    return [value if known else None for value, known in zip(lowest.tolist(), has.tolist(), strict=True)]
+    return _lowest(process[said], integers(column, least=None)[said], n_processes)
+
+
+def _ranks(column: pa.ChunkedArray, process: np.ndarray, n_processes: int, start_ns: np.ndarray) -> list[int | None]:
+    """The rank that each process told last, the lowest of those told at once; None where it told none. What `mpirun` starts bears the rank of its
+    launcher until it executes the program."""
+    said = ~column.is_null().to_numpy()
+    process, start_ns = process[said], start_ns[said]
+    latest = np.full(n_processes, -1)
+    np.maximum.at(latest, process, start_ns)
+    at_latest = start_ns == latest[process]
+    return _lowest(process[at_latest], integers(column, least=None)[said][at_latest], n_processes)
+
+
+def _lowest(process: np.ndarray, values: np.ndarray, n_processes: int) -> list[int | None]:
+    """The lowest value of each process, None where it has none."""
+    found = np.full(n_processes, np.iinfo(np.int64).max)
+    np.minimum.at(found, process, values)
+    has = np.bincount(process, minlength=n_processes) > 0
+    return [value if known else None for value, known in zip(found.tolist(), has.tolist(), strict=True)]
 
 
 def _programs(table: pa.Table, process: np.ndarray, n_processes: int, start_ns: np.ndarray) -> list[str]:

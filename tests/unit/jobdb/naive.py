@@ -81,10 +81,7 @@ def n_processes(rows):
         return seen
 
     pattern = {p for p in active if p in moving or not below(p, set()) & moving}
-    rank_of = {}
-    for row in rows:
-        if row["rank"] is not None:
-            rank_of[row["p"]] = min(row["rank"], rank_of.get(row["p"], row["rank"]))
+    rank_of = {row["p"]: row["rank"] for row in sorted(rows, key=lambda row: (row["start"], -(row["rank"] or 0))) if row["rank"] is not None}
     if not rank_of:
         return len(active), len(pattern)
     return tuple(sum(max(1, len([p for p in some if rank_of.get(p) == rank])) for rank in set(rank_of.values())) for some in (active, pattern))

@@ -201,6 +201,15 @@ def test_ranks_count_even_without_io_and_launchers_do_not():
     assert compute(ranks + launcher + twins).processes == 4
 
 
+def test_a_rank_is_the_one_that_a_process_told_last():
+    """Before it executed the program it bore its launcher's."""
+    of_launcher = [row("open", T0, T0 + 1, rank=0, process=f"{r}.1", program="orted") for r in range(3)]
+    own = [row("write", T0 + S, T0 + 2 * S, bytes=100, rank=r, process=f"{r}.1", program="solver", file="/one") for r in range(3)]
+    assert compute(of_launcher + own).processes == 3
+    runs = read_runs(table(own + of_launcher))
+    assert dict(zip(runs.process_keys, runs.ranks, strict=True)) == {("n1", f"{r}.1"): r for r in range(3)}
+
+
 def test_the_mode_leaves_out_launchers_and_no_one_else():
     workers = [row("write", bytes=100, process=f"{p}.5", parent=1, file=f"/own{p}") for p in (11, 12)]
     shell, launcher = row("stat", process="1.1"), row("open", process="2.1", parent=1, file="/log")
