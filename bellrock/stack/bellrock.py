@@ -13,17 +13,20 @@ Settings = Mapping[str, Mapping[str, str | int | bool | list[str]]]
 
 class Bellrock(Server):
     """`bellrock VERB` with its state in the folder, as the user that starts it. `sections` are those of its server.toml; `port_of` names
-    the setting that gets its port."""
+    the setting that gets its port; `environ`: further variables."""
 
     ready_s = 120.0
     unprivileged = False
 
-    def __init__(self, folder: Path, verb: str, sections: Settings, port_of: tuple[str, str], *, port: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, verb: str, sections: Settings, port_of: tuple[str, str], *, port: int | None = None, environ: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(folder, port)
         self.title = f"bellrock {verb} ({folder.name})"
         self._verb = verb
         self._sections = sections
         self._port_of = port_of
+        self._environ_more = dict(environ or {})
 
     def settings(self) -> str:
         return self._toml()
@@ -36,7 +39,7 @@ class Bellrock(Server):
         return [sys.executable, "-m", "bellrock", self._verb, "--config", str(self.folder / "server.toml")]
 
     def environment(self) -> Mapping[str, str]:
-        return {"BELLROCK_STATE": str(self.folder / "state")}
+        return {"BELLROCK_STATE": str(self.folder / "state"), **self._environ_more}
 
     def answers(self) -> bool:
         """Whether somebody listens at its port: a connection would be counted as an agent's."""

@@ -4,7 +4,7 @@ import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -53,10 +53,12 @@ class Part:
 
 
 class Site:
-    """The servers of the site in a folder. Passwords and certificates are made once and kept in it, below `secrets`, for its owner alone."""
+    """The servers of the site in a folder. Passwords and certificates are made once and kept in it, below `secrets`, for its owner alone.
+    central, environ: further settings and variables of the central server."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, central: Settings | None = None, environ: Mapping[str, str] | None = None) -> None:
         self.folder = folder.absolute()
+        self._central, self._environ = central or {}, environ or {}
 
     def parts(self) -> list[Part]:
         """Every process, in the order in which they are started. A new kind of process is one entry here. Makes passwords and certificates."""
@@ -76,8 +78,8 @@ class Site:
             ingest = Bellrock(self.folder / f"ingest-{group}", "ingest", self._ingest_settings(group, queue, own), ("ingest", "port"))
             found.append(Part(f"ingest-{group}", f"agents of group {group}", ingest, f"{HOST}:{ingest.port}", own=True))
         kept = {"url": cache.url, "password_file": str(self.password_file("redis-cache"))}
-        central = {"jobdb": asdict(self._jobdb(mysql)), "cache": kept} | self._store("server", [node.url for node in nodes])
-        server = Bellrock(self.folder / "server", "server", central, ("http", "port"))
+        central = {"jobdb": asdict(self._jobdb(mysql)), "cache": kept} | self._store("server", [node.url for node in nodes]) | self._central
+        server = Bellrock(self.folder / "server", "server", central, ("http", "port"), environ=self._environ)
         found.append(Part("server", "people: pages and API", server, f"http://{HOST}:{server.port}", own=True))
         return found
 
