@@ -89,7 +89,7 @@ look_for_servers() {
   notes+=('No Java 21 or newer found, and no package of one is known: what needs Elasticsearch will be left out. Debian 12 has none; unpack a JDK and set JAVA_HOME.')
 }
 
-# The miniature machine of tests/field: Slurm with accounting, a forwarding layer, and clocks that are off.
+# The miniature machine of tests/field: Slurm with accounting, a forwarding layer, disks, and clocks that are off.
 look_for_field() {
   has slurmctld || [[ -x /usr/sbin/slurmctld ]] || optional+=(slurmctld)
   has slurmd || [[ -x /usr/sbin/slurmd ]] || optional+=(slurmd)
@@ -99,6 +99,8 @@ look_for_field() {
   has glusterd || [[ -x /usr/sbin/glusterd ]] || optional+=(glusterfs-server)
   has glusterfs || [[ -x /usr/sbin/glusterfs ]] || optional+=(glusterfs-client)
   has ip || [[ -x /usr/sbin/ip ]] || optional+=(iproute2)
+  has mkfs.ext4 || [[ -x /usr/sbin/mkfs.ext4 ]] || optional+=(e2fsprogs)
+  has losetup || [[ -x /usr/sbin/losetup ]] || optional+=(mount)
 }
 
 look_for_optional() {

@@ -1,7 +1,8 @@
-"""The miniature machine of this layer."""
+"""Miniature machines of this layer, each started when the first test asks for it; they end with the tests of the file."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,16 +14,26 @@ from tests.field.machine import FAKETIME, Machine
 from tests.field.parts import running
 
 
-@pytest.fixture(scope="module")
-def machine(servers_dir: Path, build_dir: Path) -> Iterator[Machine]:
-    """Two nodes that are as they should be, one whose agent comes late, and one whose clock is 90 s ahead."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can make namespaces and start Slurm's daemons: run `make test-site` as root")
-    if not FAKETIME.exists():
-        pytest.skip("libfaketime is missing: run `scripts/system.sh build field`")
-    machine = Machine(servers_dir / "field", ["cn1", "cn2", "cn3", "cn4"], late=["cn3"], clocks={"cn4": 90.0})
+@contextlib.contextmanager
+def started(machine: Machine) -> Iterator[Machine]:
+    """Skips where a part cannot be had."""
     try:
         with running(machine):
             yield machine
     except Missing as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def root() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make namespaces and start Slurm's daemons: run `make test-site` as root")
+
+
+@pytest.fixture(scope="module")
+def machine(root: None, servers_dir: Path, build_dir: Path) -> Iterator[Machine]:
+    """Two nodes that are as they should be, one whose agent comes late, and one whose clock is 90 s ahead."""
+    if not FAKETIME.exists():
+        pytest.skip("libfaketime is missing: run `scripts/system.sh build field`")
+    with started(Machine(servers_dir / "field", ["cn1", "cn2", "cn3", "cn4"], late=["cn3"], clocks={"cn4": 90.0})) as machine:
+        yield machine

@@ -1,24 +1,25 @@
-"""A miniature machine of real parts on this one: Slurm with nodes, an agent on each, programs under watch by Slurm's prologs, and the embedded server, which follows
-Slurm. Users type `sbatch`, and nothing else. Needs root."""
+"""A miniature machine of real parts on this one: nodes, Slurm, GlusterFS on disks of known speed, an agent on each node, programs under watch by Slurm's prologs, and
+a server that follows Slurm. Users type `sbatch`, and nothing else. Needs root."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bellrock import paths
 from bellrock.client import Client
 from bellrock.errors import ApiError
+from tests.field import topology
+from tests.field.centre import Centre, Embedded
+from tests.field.gluster import Gluster
+from tests.field.network import Fabric, Node, OnNode
 from tests.field.parts import WAIT_S, until
 from tests.field.slurm import Slurm
 
@@ -27,93 +28,117 @@ ROOT = Path(__file__).resolve().parents[2]
 ADA, BOB = 5, 7
 # libfaketime's, for a node whose clock is off.
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
+MIB = 1 << 20
+# How fast the disks of the forwarding layer's servers can be written; the last one's brick is slow by itself.
+SERVERS = {"fwd1": 16 * MIB, "fwd2": 64 * MIB}
+SLOW = "fwd2"
+RINGS = "/dev/shm/bellrock"
 
 
-class Agent:
-    """An agent of one node, with rings and spool of its own. more: further lines of its settings."""
+class Agent(OnNode):
+    """The agent of a node. settings: lines of its own; the last ones are the centre's."""
 
-    def __init__(self, node: str, rings: Path, folder: Path, server: Path, clock_off_s: float = 0.0, more: str = "") -> None:
-        self.node, self.rings, self._folder = node, rings, folder
-        self._clock_off_s = clock_off_s
-        self._process: subprocess.Popen | None = None
-        folder.mkdir(parents=True)
-        self._settings = folder / "agent.toml"
-        self._settings.write_text(f'node = "{node}"\nrings = "{rings}"\nspool = "{folder / "spool"}"\nserver = "unix:{server}"\nsample_period_s = 1\n{more}')
+    title = "agent"
 
-    def start(self) -> None:
-        """Begins; its rings are there once it has."""
-        environ = dict(os.environ)
-        if self._clock_off_s:
-            environ |= {"LD_PRELOAD": str(FAKETIME), "FAKETIME": f"{self._clock_off_s:+.0f}", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-        with open(self._folder / "agent.log", "ab") as log:
-            self._process = subprocess.Popen([paths.artefact(paths.AGENT), "--config", str(self._settings)], env=environ, stdout=log, stderr=log)
+    def __init__(self, folder: Path, node: Node, program: Path, centre: Centre, clock_off_s: float, settings: Callable[[], str]) -> None:
+        super().__init__(folder, node)
+        self._program = program
+        self._centre, self._clock_off_s, self._settings = centre, clock_off_s, settings
+        self.on_network = not centre.on_loopback
 
-    def stop(self) -> None:
-        """Ends it as the node's shutdown would."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
-            assert self._process.wait(30) == 0
-            self._process = None
+    def prepare(self) -> None:
+        super().prepare()
+        lines = f'node = "{self.node.name}"\nrings = "{RINGS}"\nspool = "{self.folder / "spool"}"\nsample_period_s = 1\n'
+        self._file.write_text(lines + self._settings() + self._centre.agent_settings(self.node.name))
+        self._file.chmod(0o600)
+
+    def words(self) -> Sequence[str]:
+        clock = {"LD_PRELOAD": str(FAKETIME), "FAKETIME": f"{self._clock_off_s:+.0f}", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        off = [f"{name}={value}" for name, value in clock.items()] if self._clock_off_s else []
+        return ["env", *off, str(self._program), "--config", str(self._file)]
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / "agent.toml"
 
 
 class Machine:
-    """nodes: their names; those of `late` get no agent before `agents[name].start()`. clocks: seconds by which nodes' clocks are ahead.
-    servers: nodes that have an agent and no jobs, with lines of its settings."""
+    """nodes: the compute nodes' names; those of `late` get no agent before `agents[name].start()`. clocks: seconds by which nodes' clocks are ahead.
+    forwards: with GlusterFS, which the nodes mount at `work`. centre: by default the embedded server."""
 
     def __init__(
-        self, folder: Path, nodes: Sequence[str], late: Sequence[str] = (), clocks: Mapping[str, float] | None = None, servers: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        nodes: Sequence[str],
+        late: Sequence[str] = (),
+        clocks: Mapping[str, float] | None = None,
+        forwards: bool = False,
+        centre: Centre | None = None,
     ) -> None:
         self.folder, self._late = folder, late
-        self.shared = folder / "shared"  # the file system of all nodes
-        self._rings = Path(tempfile.mkdtemp(prefix="bellrock-field-", dir="/dev/shm"))
-        self._state = folder / "state"
-        self._server: subprocess.Popen | None = None
-        clocks, servers = clocks or {}, servers or {}
+        self.shared = folder / "shared"  # of all nodes, and of this machine
+        self.work = folder / "work"  # the volume of GlusterFS, on nodes
+        self.centre = centre or Embedded(folder / "server")
+        self._fabric = Fabric(folder / "network")
+        self.nodes = {name: Node(folder / f"node-{name}", self._fabric, name, folder) for name in (*nodes, *(SERVERS if forwards else ()))}
+        compute = [self.nodes[name] for name in nodes]
+        servers = {self.nodes[name]: speed for name, speed in SERVERS.items()} if forwards else {}
+        self.gluster = Gluster(folder / "gluster", servers, SLOW, compute, self.work) if forwards else None
+        self.slurm = Slurm(folder / "slurm", self._fabric, compute, self._hooks())
+        clocks = clocks or {}
         self.agents = {
-            node: Agent(node, self._rings / node, folder / f"agent-{node}", self._state / "ingest.sock", clocks.get(node, 0.0), servers.get(node, ""))
-            for node in (*nodes, *servers)
+            name: Agent(folder / f"agent-{name}", node, folder / paths.AGENT, self.centre, clocks.get(name, 0.0), lambda name=name: self._agent_settings(name))
+            for name, node in self.nodes.items()
         }
-        self.slurm = Slurm(folder / "slurm", nodes, self._hooks())
-        self.client: Client = None  # type: ignore[assignment]  # from start on
 
     def start(self) -> None:
         """Raises Missing and BellrockError."""
         self.folder.chmod(0o755)
-        self._rings.chmod(0o755)
         self.shared.mkdir()
         self.shared.chmod(0o1777)
+        self._fabric.start()
+        for node in self.nodes.values():
+            node.start()
+        if self.gluster is not None:
+            self.gluster.start()
         self.slurm.start()
-        self._state.mkdir(mode=0o700)
-        settings = self._state / "server.toml"
-        settings.write_text('[http]\nport = 0\n[agent]\nrun = false\n[scheduler]\nkind = "slurm"\nevery_s = 1\n')
-        environ = {**os.environ, **self.slurm.environment, "BELLROCK_STATE": str(self._state)}
-        with open(self.folder / "server.log", "wb") as log:
-            self._server = subprocess.Popen([sys.executable, "-m", "bellrock", "server"], env=environ, cwd=ROOT, stdout=log, stderr=log)
-        found = until(lambda: paths.read_json(self._state / "server.json"), "the server is up")
-        self.client = Client(found["url"])
-        for node, agent in self.agents.items():
-            agent.rings.mkdir()
-            agent.rings.chmod(0o1777)
-            if node not in self._late:
+        # The tree that is tested, whichever is installed.
+        self.centre.start({**self.slurm.environment, "PYTHONPATH": str(ROOT)})
+        if self.gluster is not None:
+            self._apply_topology(self.gluster)
+        for name, agent in self.agents.items():
+            if name not in self._late:
                 agent.start()
         until(lambda: set(self.slurm.ask("sinfo", "-h", "-o", "%T").split()) == {"idle"}, "all nodes are idle")
 
     def stop(self) -> None:
         """Ends all of it, by pid; what fails does not keep the rest."""
         with contextlib.ExitStack() as stack:
-            stack.callback(shutil.rmtree, self._rings, ignore_errors=True)
-            stack.callback(self._stop_server)
+            stack.callback(self._fabric.stop)
+            if self.gluster is not None:
+                stack.callback(self.gluster.stop)
+            for node in self.nodes.values():
+                stack.callback(node.stop)
+            stack.callback(self.centre.stop)
             for agent in self.agents.values():
                 stack.callback(agent.stop)
             stack.callback(self.slurm.stop)
+
+    @property
+    def client(self) -> Client:
+        return self.centre.client
 
     def submit(self, script: str, *options: str, user: int = ADA) -> str:
         """Submits a script as a user does; the job's id."""
         path = self.shared / f"job-{time.monotonic_ns()}.sh"
         path.write_text(f"#!/bin/sh\nset -e\n{script}\n")
         path.chmod(0o755)
-        words = ("sbatch", "--parsable", "-o", "/dev/null", "-D", str(self.shared), *options, str(path))
+        words = ("sbatch", "--parsable", "-o", f"{path}.out", "-D", str(self.shared), *options, str(path))
         return self.slurm.ask(*words, user=user).strip().partition(";")[0]
+
+    def wait_ended(self, *keys: str) -> None:
+        """Until Slurm knows of none of these jobs that waits or runs."""
+        until(lambda: not self.slurm.ask("squeue", "-h", "-j", ",".join(keys)).strip(), f"jobs {keys} have ended")
 
     def job(self, key: str) -> dict[str, Any] | None:
         """A job and its profile as the API tells, None where it knows none."""
@@ -131,26 +156,45 @@ class Machine:
 
         return until(look, f"job {key} has settled; it is {json.dumps(self.job(key))[:2000]}; {self._log_end()}", limit_s)
 
+    def files(self, key: str) -> dict[str, dict[str, Any]]:
+        """What a job did to files in the volume, by their names in it."""
+        rows = self.client.get(f"/api/v1/jobs/{key}/files", limit=500)["files"]
+        return {row["file"].removeprefix(f"{self.work}/"): row for row in rows if row["file"].startswith(f"{self.work}/")}
+
+    def _agent_settings(self, name: str) -> str:
+        # Which of this machine's disks are a node's own, the kernel does not know.
+        if self.gluster is not None and name in self.gluster.bricks:
+            return f'block_devices = ["{self.gluster.bricks[name].disk.device}"]\n'
+        return "block_device_period_s = 0\n"
+
     def _hooks(self) -> str:
-        """Lines of slurm.conf. The wrappers only say where this machine has its rings: elsewhere each node has a /dev/shm."""
+        """Lines of slurm.conf. The wrappers only say where this machine has the library."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        library = self.folder / "libbellrock.so"
-        shutil.copy(paths.artefact("libbellrock.so"), library)
-        library.chmod(0o755)
+        # Nodes see no other folder of this machine's /tmp.
+        for name in (paths.AGENT, "libbellrock.so", "mpi_checkpoint"):
+            if paths.artefact(name).exists():
+                shutil.copy(paths.artefact(name), self.folder / name)
+                (self.folder / name).chmod(0o755)
         lines = []
         for setting, hook in (("TaskProlog", "task_prolog"), ("Prolog", "job_event"), ("Epilog", "job_event")):
             copy, wrapper = self.folder / hook, self.folder / f"field-{hook}"
             shutil.copy(ROOT / "collectors/slurm" / hook, copy)
-            wrapper.write_text(f'#!/bin/sh\nBELLROCK_LIBRARY={library} BELLROCK_RINGS={self._rings}/$SLURMD_NODENAME\nexport BELLROCK_LIBRARY BELLROCK_RINGS\nexec {copy}\n')
+            wrapper.write_text(f"#!/bin/sh\nBELLROCK_LIBRARY={self.folder}/libbellrock.so\nexport BELLROCK_LIBRARY\nexec {copy}\n")
             for path in (copy, wrapper):
                 path.chmod(0o755)
             lines.append(f"{setting}={wrapper}")
         return "\n".join([*lines, "PrologFlags=Alloc"])
 
-    def _stop_server(self) -> None:
-        if self._server is not None:
-            self._server.send_signal(signal.SIGTERM)
-            assert self._server.wait(60) == 0
+    def _apply_topology(self, gluster: Gluster) -> None:
+        """Tells what serves what, as a site's administrator does."""
+        folder = self.folder / "topology"
+        folder.mkdir()
+        (folder / "site.toml").write_text(topology.site(gluster, self.work, [node for node in self.nodes.values() if node.name not in gluster.bricks]))
+        settings = self.centre.server.folder / "server.toml"
+        command = [sys.executable, "-m", "bellrock", "topology", "apply", str(folder), "--yes", "--config", str(settings)]
+        environ = {"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "BELLROCK_STATE": str(self.centre.server.folder / "state")}
+        done = subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
 
     def _log_end(self) -> str:
-        return (self.folder / "server.log").read_text()[-2000:]
+        return self.centre.server.log.read_text()[-2000:]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from bellrock.stack import Missing
@@ -14,6 +15,7 @@ from bellrock.stack.process import Server
 
 PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"
 WAIT_S = 60.0
+ASK_S = 30.0
 
 
 def until(condition: Callable[[], Any], what: str, limit_s: float = WAIT_S) -> Any:
@@ -32,6 +34,17 @@ def program(name: str) -> str:
     if found is None:
         raise Missing(f"`{name}` is missing", "run `scripts/system.sh build field`")
     return found
+
+
+def run(*words: str, environ: Mapping[str, str] | None = None) -> str:
+    """What a command says. Raises Missing, and CalledProcessError with what it said."""
+    command = [program(words[0]), *words[1:]]
+    done = subprocess.run(command, env={**os.environ, "PATH": PATH, **(environ or {})}, cwd="/", capture_output=True, text=True, timeout=ASK_S)
+    if done.returncode:
+        error = subprocess.CalledProcessError(done.returncode, words, done.stdout, done.stderr)
+        error.add_note(done.stderr)
+        raise error
+    return done.stdout
 
 
 class OfRoot(Server):

@@ -1,128 +1,99 @@
-"""One job's I/O from the program to the bricks: what the client layer says of it is what the bricks of a real GlusterFS say they did."""
+"""Jobs' I/O from MPI rank to brick and disk: what the client layer says of it is what the servers of a real GlusterFS say they did. Jobs are of a real Slurm and a real Open MPI."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bellrock.errors import ApiError
-from bellrock.stack import Missing
-from tests.field.gluster import DELAY_NS, Brick, Gluster
-from tests.field.machine import Machine
-from tests.field.parts import running, until
+from tests.field.bricks import S, Watch
+from tests.field.conftest import started
+from tests.field.gluster import DELAY_NS, VOLUME
+from tests.field.jobs import Job, mpi_is_exact, mpi_ran, ran, total
+from tests.field.machine import ADA, BOB, SERVERS, SLOW, Machine
 
-MIB, S = 1 << 20, 10**9
-NODES, SERVERS = ["cn1", "cn2"], ["fwd1", "fwd2"]
-SLOW = "fwd2"
+MIB = 1 << 20
+NODES = ["cn1", "cn2"]
 # Files of each node, and those of one request.
-FILES, FILE_MIB, SMALL_FILES = 4, 4, 16
+FILES, FILE_MIB, SMALL_FILES = 4, 8, 16
 # What the mount's client makes of larger ones.
 REQUEST = 128 << 10
-# By server: its values by name, a counter's as the total, a histogram's as totals of its buckets.
-Told = Mapping[str, Mapping[str, Any]]
-
-
-@dataclass
-class Site:
-    machine: Machine
-    gluster: Gluster
-    start_ns: int
-
-    def told(self) -> Told:
-        """All that the bricks have told since the start, once they have told of now."""
-        now_ns = time.time_ns()
-        return {node: until(lambda brick=brick: self._told(brick, now_ns + S), f"{node} tells of now") for node, brick in self.gluster.bricks.items()}
-
-    def held(self, node: str, names: str) -> list[int]:
-        """Sizes of the files that a brick has."""
-        return [path.stat().st_size for path in self.gluster.bricks[node].place.glob(names)]
-
-    def _told(self, brick: Brick, after_ns: int) -> dict[str, Any] | None:
-        os.statvfs(self.gluster.mount)  # a brick that does nothing is told of once a minute
-        try:
-            found = self.machine.client.component(brick.node, "gluster_server", brick.instance, from_ns=self.start_ns, points=1)
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            return None  # nothing has come from its agent yet
-        if (found["last_ns"] or 0) <= after_ns:
-            return None
-        return {value["name"]: value.get("total", value.get("totals")) for value in found["values"]}
-
-
-@dataclass
-class Job:
-    """What a job did: its profile and files as the client layer has them, and what each brick told while it ran."""
-
-    answer: dict[str, Any]
-    files: list[dict[str, Any]]
-    bricks: Told
+LAUNCHERS = ["mpirun", "srun --mpi=pmix"]
+# MiB by name of the files, 1 MiB each.
+AT_ONCE = {"c.ada": 12, "c.bob": 20}
 
 
 @pytest.fixture(scope="module")
-def site(servers_dir: Path, build_dir: Path) -> Iterator[Site]:
-    if os.geteuid() != 0:
-        pytest.skip("only root can make namespaces and mounts: run `make test-site` as root")
-    gluster = Gluster(servers_dir / "gluster", SERVERS, SLOW)
-    settings = {node: f'gluster_server_stats = "{brick.stats}"\n' for node, brick in gluster.bricks.items()}
-    start_ns = time.time_ns()
-    try:
-        # The mount first: a node has those that were there when it began.
-        with running(gluster), running(Machine(servers_dir / "field-gluster", NODES, servers=settings)) as machine:
-            yield Site(machine, gluster, start_ns)
-    except Missing as missing:
-        pytest.skip(str(missing))
+def watch(root: None, servers_dir: Path, build_dir: Path) -> Iterator[Watch]:
+    with started(Machine(servers_dir / "field-gluster", NODES, forwards=True)) as machine:
+        yield Watch(machine)
 
 
-def ran(site: Site, script: str, *options: str) -> Job:
-    """Runs a job, while nobody else uses the volume."""
-    before = site.told()
-    key = site.machine.submit(script, *options)
-    answer = site.machine.settled(key)
-    assert answer["job"]["state"] == "completed", answer["job"]
-    after = site.told()
-    files = site.machine.client.get(f"/api/v1/jobs/{key}/files")["files"]
-    return Job(answer, [row for row in files if row["file"].startswith(f"{site.gluster.mount}/")], {node: moved(before[node], after[node]) for node in after})
+@dataclass
+class Ran:
+    """Jobs that ran one after the other, but for the last two. Settling takes the server 15 s: all are waited for together."""
 
-
-def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    def less(first: Any, then: Any) -> Any:
-        return [less(*pair) for pair in zip(first, then, strict=True)] if isinstance(then, list) else then - first
-
-    return {name: less(before[name], after[name]) for name in after if name in before and after[name] is not None}
+    exact: Job
+    slow: Job
+    mpi: dict[str, Job]
+    both: dict[str, Job]
 
 
 @pytest.fixture(scope="module")
-def job(site: Site) -> Job:
-    name = f"{site.gluster.mount}/a.$SLURM_PROCID.$i"
-    script = site.machine.shared / "write-and-read.sh"
+def jobs(watch: Watch) -> Ran:
+    machine = watch.machine
+    name = f"{machine.work}/a.$SLURM_PROCID.$i"
+    script = machine.shared / "write-and-read.sh"
     # Read directly: the node still has what it wrote in its page cache, and nothing of that would reach a brick.
     steps = (f"if=/dev/zero of={name} conv=fsync", f"if={name} of=/dev/null iflag=direct")
     script.write_text("set -e\n" + "".join(f"for i in $(seq {FILES}); do dd bs=1M count={FILE_MIB} status=none {step}; done\n" for step in steps))
-    return ran(site, f"srun -n 2 -N 2 sh {script}", "-N", "2")
+    exact = ran(watch, f"srun -n 2 -N 2 sh {script}", "-N", "2")
+    # One request at a time: those that wait for each other would wait for more than one delay.
+    slow = ran(
+        watch, f"for i in $(seq {SMALL_FILES}); do dd if=/dev/zero of={machine.work}/b.$i bs={REQUEST} count=1 conv=fsync status=none; done", "-w", "cn1"
+    )
+    return Ran(exact, slow, {launcher: mpi_ran(watch, launcher, NODES) for launcher in LAUNCHERS}, ran_at_once(watch))
 
 
-def test_what_the_client_layer_says_is_what_the_bricks_say(site: Site, job: Job) -> None:
+def ran_at_once(watch: Watch) -> dict[str, Job]:
+    """Two users' jobs, each on a node; what servers tell is of both."""
+    machine = watch.machine
+    keys: dict[str, str] = {}
+
+    def both() -> None:
+        for (name, mib), node, user in zip(AT_ONCE.items(), NODES, (ADA, BOB), strict=True):
+            # Each waits until the other has begun.
+            script = f"touch {name}.begun; until [ -e c.ada.begun ] && [ -e c.bob.begun ]; do sleep 0.05; done\n"
+            script += f"for i in $(seq {mib}); do dd if=/dev/zero of={machine.work}/{name}.$i bs=1M count=1 conv=fsync status=none; done"
+            keys[name] = machine.submit(script, "-w", node, "-n", "1", user=user)
+        machine.wait_ended(*keys.values())
+
+    bricks, disks = watch.during(both)
+    return {name: Job(machine, key, bricks, disks) for name, key in keys.items()}
+
+
+@pytest.fixture(scope="module")
+def job(jobs: Ran) -> Job:
+    return jobs.exact
+
+
+def test_what_the_client_layer_says_is_what_the_bricks_say(job: Job) -> None:
     written = len(NODES) * FILES * FILE_MIB * MIB
     assert job.answer["profile"]["nodes"] == len(NODES)
     assert job.answer["profile"]["write_bytes"] == written
-    assert {os.path.basename(row["file"]): (row["write_bytes"], row["read_bytes"]) for row in job.files} == {
+    assert {name: (row["write_bytes"], row["read_bytes"]) for name, row in job.files.items() if "." in name} == {
         f"a.{rank}.{i + 1}": (FILE_MIB * MIB, FILE_MIB * MIB) for rank in range(len(NODES)) for i in range(FILES)
     }
-    assert sum(brick["write_bytes"] for brick in job.bricks.values()) == pytest.approx(written, rel=0.01)
+    assert total(job.bricks, "write_bytes") == pytest.approx(written, rel=0.01)
     # Nothing is read ahead of a direct read, and the client's caches hold nothing of a file that was only written: the bricks were asked for each byte once.
-    assert sum(brick["read_bytes"] for brick in job.bricks.values()) == pytest.approx(written, rel=0.01)
+    assert total(job.bricks, "read_bytes") == pytest.approx(written, rel=0.01)
 
 
-@pytest.mark.parametrize("node", SERVERS)
-def test_each_brick_tells_what_it_holds(site: Site, job: Job, node: str) -> None:
-    sizes, told = site.held(node, "a.*"), job.bricks[node]
+@pytest.mark.parametrize("node", list(SERVERS))
+def test_each_brick_tells_what_it_holds(watch: Watch, job: Job, node: str) -> None:
+    sizes, told = watch.gluster.bricks[node].held("a.*"), job.bricks[node]
     assert sizes, "the volume has put all files on the same brick"
     assert told["write_bytes"] == told["read_bytes"] == sum(sizes)
     assert (told["create"], told["fsync"]) == (len(sizes), len(sizes))
@@ -133,12 +104,55 @@ def test_each_brick_tells_what_it_holds(site: Site, job: Job, node: str) -> None
         assert told[f"{way}_ns"] > 0
 
 
-def test_the_slow_server_shows_as_that_one(site: Site) -> None:
-    # One request at a time: those that wait for each other would wait for more than one delay.
-    script = f"for i in $(seq {SMALL_FILES}); do dd if=/dev/zero of={site.gluster.mount}/b.$i bs={REQUEST} count=1 conv=fsync status=none; done"
-    bricks = ran(site, script, "-w", "cn1").bricks
-    assert sum(told["write"] for told in bricks.values()) == SMALL_FILES
+@pytest.mark.parametrize("node", list(SERVERS))
+def test_each_disk_tells_what_its_brick_wrote(job: Job, node: str) -> None:
+    data, told = job.bricks[node]["write_bytes"], job.disks[node]["write_bytes"]
+    # Without a journal only the blocks come on top in which folders, inodes and bitmaps lie, after each file once: 4 KiB each, and less than 64 KiB a file.
+    assert data <= told <= data * 1.01, (data, told)
+
+
+def test_a_slow_disk_shows_as_that(watch: Watch, job: Job) -> None:
+    """The limit of each: it takes as long as its bytes must, and its requests wait for it."""
+    for node, told in job.disks.items():
+        speed = watch.gluster.bricks[node].disk.write_bytes_per_s
+        assert told["busy_ns"] / S >= 0.8 * told["write_bytes"] / speed, (node, told)
+    slower, faster = (job.disks[node] for node in SERVERS)
+    assert slower["write_ns"] / slower["write_bytes"] > 2 * faster["write_ns"] / faster["write_bytes"], job.disks
+    # The brick's answer to a sync waits for the disk as well.
+    node = next(iter(SERVERS))
+    assert job.bricks[node]["fsync_ns"] / S >= 0.5 * job.bricks[node]["write_bytes"] / SERVERS[node], job.bricks[node]
+
+
+def test_the_slow_server_shows_as_that_one(jobs: Ran) -> None:
+    bricks = jobs.slow.bricks
+    assert total(bricks, "write") == SMALL_FILES
     assert all(told["write"] for told in bricks.values()), "the volume has put all files on the same brick"
     means = {node: told["write_ns"] / told["write"] for node, told in bricks.items()}
     assert DELAY_NS <= means[SLOW] < 1.5 * DELAY_NS, means
     assert all(mean < DELAY_NS / 2 for node, mean in means.items() if node != SLOW), means
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_an_mpi_job_is_exact_from_rank_to_brick(watch: Watch, jobs: Ran, launcher: str) -> None:
+    mpi_is_exact(watch, jobs.mpi[launcher], launcher, NODES)
+
+
+def test_two_jobs_at_once_on_the_same_servers_are_told_apart(watch: Watch, jobs: Ran) -> None:
+    assert {name: job.answer["profile"]["write_bytes"] for name, job in jobs.both.items()} == {name: mib * MIB for name, mib in AT_ONCE.items()}
+    assert {name: sum(row["write_bytes"] for row in job.files.values()) for name, job in jobs.both.items()} == {
+        name: mib * MIB for name, mib in AT_ONCE.items()
+    }
+    spans = [(job.answer["job"]["start_ns"], job.answer["job"]["end_ns"]) for job in jobs.both.values()]
+    assert max(start for start, _ in spans) < min(end for _, end in spans), "they did not run at once"
+    # What each brick has of the one and of the other is what it says it took.
+    told = jobs.both["c.ada"].bricks
+    for node, brick in watch.gluster.bricks.items():
+        of_each = [sum(brick.held(f"{name}.*")) for name in AT_ONCE]
+        assert all(of_each) and told[node]["write_bytes"] == sum(of_each), (node, of_each)
+
+
+def test_each_node_is_a_client_of_its_own(watch: Watch) -> None:
+    """By its address, to every brick."""
+    for brick in watch.gluster.bricks.values():
+        rows = brick.ask("volume", "status", VOLUME, "clients").split(f":{brick.place}\n")[1].split("Brick :")[0]
+        assert {f"{watch.machine.nodes[node].address}:" for node in NODES} <= {row.partition(":")[0] + ":" for row in rows.splitlines()}

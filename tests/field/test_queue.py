@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 
 import pytest
 
@@ -25,8 +24,21 @@ def figures(found: dict) -> tuple[int, int, int]:
     return profile["write_bytes"], profile["write_ops"], profile["nodes"]
 
 
-def test_a_job_on_two_nodes_is_exact(machine: Machine) -> None:
-    job = machine.submit(f"srun -n 2 -N 2 sh -c '{wrote('a.$SLURM_PROCID', 32)}'\n{wrote('a.batch', 8)}", "-N", "2", "-w", "cn[1-2]", "-J", "exact")
+@pytest.fixture(scope="module")
+def early(machine: Machine) -> dict[str, str]:
+    """Jobs that run at once, by what they are: settling takes the server 15 s."""
+    two_nodes = f"srun -n 2 -N 2 sh -c '{wrote('a.$SLURM_PROCID', 32)}'\n{wrote('a.batch', 8)}"
+    return {
+        "exact": machine.submit(two_nodes, "-N", "2", "-w", "cn[1-2]", "-J", "exact"),
+        "failed": machine.submit("exit 3", "-w", "cn1", "-n", "1"),
+        "array": machine.submit(wrote("c.$SLURM_ARRAY_TASK_ID", 5), "--array=1-3", "-w", "cn2", "-n", "1"),
+        "mine": machine.submit(f"{wrote('e.mine', 6)}\nsleep 2", "-w", "cn1", "-n", "1"),
+        "his": machine.submit(f"{wrote('e.his', 7)}\nsleep 2", "-w", "cn1", "-n", "1", user=BOB),
+    }
+
+
+def test_a_job_on_two_nodes_is_exact(machine: Machine, early: dict[str, str]) -> None:
+    job = early["exact"]
     found = machine.settled(job)
     assert figures(found) == (72 * MIB, 72, 2)
     assert (found["job"]["state"], found["job"]["exit_code"], found["job"]["unheard_nodes"]) == ("completed", 0, 0)
@@ -36,18 +48,17 @@ def test_a_job_on_two_nodes_is_exact(machine: Machine) -> None:
     assert written == {"a.0": 32 * MIB, "a.1": 32 * MIB, "a.batch": 8 * MIB}
 
 
-def test_it_is_seen_while_it_runs_and_how_it_ended_is_told(machine: Machine) -> None:
+def test_it_is_seen_while_it_runs_and_how_it_ended_is_told(machine: Machine, early: dict[str, str]) -> None:
     job = machine.submit(f"{wrote('b', 4)}\nsleep 300", "-w", "cn1")
     until(lambda: (found := machine.job(job)) and found["profile"]["write_bytes"] == 4 * MIB and found["job"]["state"] == "running", "it is seen")
     machine.slurm.ask("scancel", job)
     assert machine.settled(job)["job"]["state"] == "cancelled"
-    failed = machine.submit("exit 3", "-w", "cn1")
-    found = machine.settled(failed)["job"]
+    found = machine.settled(early["failed"])["job"]
     assert (found["state"], found["exit_code"]) == ("failed", 3)
 
 
-def test_tasks_of_an_array_are_jobs_of_their_own_on_the_same_node(machine: Machine) -> None:
-    job = machine.submit(wrote("c.$SLURM_ARRAY_TASK_ID", 5), "--array=1-3", "-w", "cn2", "-n", "1")
+def test_tasks_of_an_array_are_jobs_of_their_own_on_the_same_node(machine: Machine, early: dict[str, str]) -> None:
+    job = early["array"]
     for task in (1, 2, 3):
         found = machine.settled(f"{job}_{task}")
         assert figures(found) == (5 * MIB, 5, 1) and found["job"]["queued"]["array"] == job
@@ -69,19 +80,18 @@ def test_a_requeued_job_is_one_job_for_each_of_its_runs(machine: Machine) -> Non
     assert [run["profile"]["write_bytes"] for run in found] == [2 * MIB, 3 * MIB]
 
 
-def test_two_users_on_one_node_are_told_apart(machine: Machine) -> None:
-    mine = machine.submit(f"{wrote('e.mine', 6)}\nsleep 2", "-w", "cn1", "-n", "1")
-    his = machine.submit(f"{wrote('e.his', 7)}\nsleep 2", "-w", "cn1", "-n", "1", user=BOB)
-    assert figures(machine.settled(mine))[0] == 6 * MIB and figures(machine.settled(his))[0] == 7 * MIB
+def test_two_users_on_one_node_are_told_apart(machine: Machine, early: dict[str, str]) -> None:
+    assert figures(machine.settled(early["mine"]))[0] == 6 * MIB and figures(machine.settled(early["his"]))[0] == 7 * MIB
 
 
 def test_what_lost_its_environment_is_the_jobs_where_it_was_alone(machine: Machine) -> None:
     job = machine.submit("while [ ! -e f.done ]; do sleep 0.1; done", "-w", "cn2", "--exclusive")
     until(lambda: (found := machine.job(job)) and found["job"]["state"] == "running", "it runs")
     # As over ssh: watched, on the job's node, by its user, and nothing says so.
-    environ = {"PATH": os.defpath, "LD_PRELOAD": str(machine.folder / "libbellrock.so"), "BELLROCK_RINGS": str(machine.agents["cn2"].rings)}
-    command = ["setpriv", f"--reuid={ADA}", f"--regid={ADA}", "--clear-groups", "sh", "-c", f"cd {machine.shared}; {wrote('f', 9)}; touch f.done"]
-    subprocess.run(command, env=environ, check=True)
+    environ = {"PATH": os.defpath, "LD_PRELOAD": str(machine.folder / "libbellrock.so")}
+    machine.nodes["cn2"].run(
+        "env", "-i", *(f"{name}={value}" for name, value in environ.items()), "sh", "-c", f"cd {machine.shared}; {wrote('f', 9)}; touch f.done", user=ADA
+    )
     assert machine.settled(job)["profile"]["write_bytes"] == 9 * MIB
 
 
