@@ -25,8 +25,8 @@ STEP := scripts/step.sh
 FRONTEND := webapp/frontend
 
 # What scripts/system.sh looks for: what `make build` cannot do without, then what the goal likes to have.
-NEEDS := build $(if $(filter demo,$(MAKECMDGOALS)),demo) $(if $(filter test test-site bench,$(MAKECMDGOALS)),demo test) \
-	$(if $(filter test test-site bench stack soak soak-site,$(MAKECMDGOALS)),site) $(if $(filter test-site,$(MAKECMDGOALS)),field)
+NEEDS := build $(if $(filter demo field,$(MAKECMDGOALS)),demo) $(if $(filter test test-site bench,$(MAKECMDGOALS)),demo test) \
+	$(if $(filter test test-site bench stack soak soak-site field,$(MAKECMDGOALS)),site) $(if $(filter test-site field,$(MAKECMDGOALS)),field)
 
 rust_files = $(shell find $(1) -type f \( -name '*.rs' -o -name '*.toml' \) 2>/dev/null)
 TRACEPACK_SOURCES := Cargo.toml Cargo.lock compression/Cargo.toml $(call rust_files,compression/src)
@@ -42,12 +42,14 @@ FUZZ_TARGETS := frame line ring samples spool
 # Of `make soak`.
 KILLS := 30
 
-.PHONY: help demo stack stack-down servers test test-site soak soak-site fuzz build dist lint lock bench clean system anew
+.PHONY: help demo stack stack-down field field-down servers test test-site soak soak-site fuzz build dist lint lock bench clean system anew
 
 help:
 	@echo 'make demo               build everything, run real programs under watch, serve the pages'
 	@echo 'make stack              start a miniature site on this machine: Elasticsearch, Redis, MySQL, log servers, server'
 	@echo 'make stack-down         end it'
+	@echo 'make field              start a miniature machine of real parts: nodes, Slurm, GlusterFS, slow disks, agents, server; as root'
+	@echo 'make field-down         end it'
 	@echo 'make test [LAYER=unit]  run the tests (layers: unit, integration, e2e)'
 	@echo 'make test-site          run the longer tests: a whole site, a real batch system, Ansible'
 	@echo 'make build              build everything that demo and test need'
@@ -68,6 +70,12 @@ stack: build
 
 stack-down: $(STAMP)/python
 	@bellrock stack down $(ARGS)
+
+field: build
+	@python -m tests.field up $(ARGS)
+
+field-down: $(STAMP)/python
+	@python -m tests.field down
 
 # Fetched before the tests, which have no time for it; those that need what cannot be had say so.
 servers: $(STAMP)/python
