@@ -151,6 +151,19 @@ def test_two_jobs_at_once_on_the_same_servers_are_told_apart(watch: Watch, jobs:
         assert all(of_each) and told[node]["write_bytes"] == sum(of_each), (node, of_each)
 
 
+def test_layers_are_those_of_the_topology(jobs: Ran) -> None:
+    """The client's bytes exactly; the bricks and disks that served the job, and whether another job did at the same time."""
+    for job, mib, others in ((jobs.exact, len(NODES) * FILES * FILE_MIB, 0), *((job, AT_ONCE[name], 1) for name, job in jobs.both.items())):
+        assert job.answer
+        found = job.machine.client.get(f"/api/v1/jobs/{job.key}/layers")
+        (work,) = [one for one in found["file_systems"] if one["name"] == VOLUME]
+        layers = {layer["layer"]: layer for layer in work["layers"]}
+        assert set(layers) == {"client", "storage"} and layers["client"]["own"]["write_bytes"] == mib * MIB
+        assert layers["storage"]["other_jobs"] == others and (layers["storage"]["how"] == "alone") == (not others)
+        parts = {(part["node"], part["component"]) for part in layers["storage"]["components"]}
+        assert parts == {(node, component) for node in SERVERS for component in ("gluster_server", "block_device")}
+
+
 def test_each_node_is_a_client_of_its_own(watch: Watch) -> None:
     """By its address, to every brick."""
     for brick in watch.gluster.bricks.values():

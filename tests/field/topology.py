@@ -16,6 +16,7 @@ def site(gluster: Gluster, mount: Path, clients: Sequence[Node]) -> str:
         f'[[class]]\nname = "compute"\nnodes = "{",".join(names)}"',
         f'[[file_system]]\nname = "{VOLUME}"\nkind = "gluster"\nmounts = "{mount}"',
     ]
+    blocks.append(f'[[address]]\nnodes = "{",".join(names)}"\naddresses = "{",".join(node.address for node in clients)}"')
     for name, brick in gluster.bricks.items():
         of = f'file_system = "{VOLUME}"\nservers = "{name}"\n'
         blocks.append(f'[[target]]\n{of}kind = "brick"\nnames = "brick-{name}"\ncomponent = "gluster_server"\ninstance = "{brick.instance}"')
