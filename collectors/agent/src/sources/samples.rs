@@ -41,6 +41,16 @@ pub trait Probe {
     /// Where it looks, for whoever wonders why nothing comes.
     fn place(&self) -> String;
 
+    /// Whether `read` has something to tell. One that asks a program begins to do so here, and says no until it has the answer. Never waits.
+    fn is_ready(&mut self, _pass: &Pass) -> bool {
+        true
+    }
+
+    /// While it is not ready: when it is to be asked again.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
     /// What there is now. Never waits.
     fn read(&mut self, found: &mut Found);
 }
@@ -180,10 +190,22 @@ impl Sampled {
         // A time that is still to come is none.
         let own = reading.time_ns.filter(|own| *own <= at.utc_ns);
         let mut at = own.map_or(at, |own| at.before(own));
-        let Some(track) = self.tracks.get_mut(&reading.instance) else {
-            let mut track = Track::begin(reading, at);
+        if !self.tracks.contains_key(&reading.instance) {
+            if self.tracks.len() >= INSTANCES_MAX {
+                // Kept only because they might have been there, unread.
+                self.tracks.retain(|_, track| track.look == self.looks);
+            }
+            let mut track = match reading.since {
+                Some(since) => Track::born(since),
+                None => Track::begin(reading, at),
+            };
             track.look = self.looks;
             self.tracks.insert(reading.instance.clone(), track);
+            if reading.since.is_none() {
+                return true;
+            }
+        }
+        let Some(track) = self.tracks.get_mut(&reading.instance) else {
             return true;
         };
         track.look = self.looks;
@@ -226,7 +248,7 @@ impl Source for Sampled {
     fn begin(&mut self, _pass: &mut Pass) {}
 
     fn read(&mut self, pass: &mut Pass, batch: &mut Batch) -> Progress {
-        if self.waiting.is_none() && self.schedule.is_due() {
+        if self.waiting.is_none() && self.schedule.is_due() && self.probe.is_ready(pass) {
             self.look(At::of(&pass.now));
         }
         match self.tell_all(batch) {
@@ -236,7 +258,8 @@ impl Source for Sampled {
     }
 
     fn due(&self) -> Option<Instant> {
-        Some(self.schedule.next())
+        let due = self.schedule.next();
+        Some(self.probe.due().map_or(due, |own| own.max(due)))
     }
 
     fn cursors(&self, all: bool, out: &mut Vec<u8>) {

@@ -360,3 +360,55 @@ fn sums_are_exact_whatever_happens() {
         }
     }
 }
+
+/// Connections come and go; some of them from the same port, and over a restart of the agent.
+#[test]
+fn what_is_new_since_all_was_known_counts_from_0_and_else_from_then_on() {
+    let shown = Shown::default();
+    let mut site = Site::showing(&shown);
+    let mut next = |since_s: Option<i64>, clients: &[(&str, &[(&str, u64)])]| {
+        let since = since_s.map(|s| At {
+            boot_ns: s * S,
+            utc_ns: site.epoch_ns + s * S,
+        });
+        let read = |(client, connections): &(&str, &[(&str, u64)])| {
+            let mut reading = Reading::new(*client);
+            reading.since = since;
+            for (port, raw) in *connections {
+                reading.part(port);
+                reading.counter("a", *raw, Range::Bits64, 1);
+            }
+            reading
+        };
+        shown.lock().unwrap().0 = clients.iter().map(read).collect();
+        site.look_after(S);
+        let told: Vec<(String, i64, i64, u64)> = brief(&site)
+            .into_iter()
+            .map(|(name, start, end, a)| (name.to_string(), start, end, a))
+            .collect();
+        site.events.clear();
+        told
+    };
+    let x = |start: i64, end: i64, a: u64| ("x".to_string(), start, end, a);
+    assert_eq!(next(None, &[("x", &[("1", 1000)])]), []);
+    // One more connection; then only that one; then a third in its place that has counted less, and a new client.
+    assert_eq!(
+        next(Some(101), &[("x", &[("1", 1001), ("2", 30)])]),
+        [x(101, 102, 31)]
+    );
+    assert_eq!(next(Some(102), &[("x", &[("2", 35)])]), [x(102, 103, 5)]);
+    let told = next(Some(103), &[("x", &[("2", 7)]), ("y", &[("9", 50)])]);
+    assert_eq!(told, [x(103, 104, 7), ("y".into(), 103, 104, 50)]);
+    // Nobody knows since when these are there.
+    assert_eq!(
+        next(
+            None,
+            &[("x", &[("2", 8), ("3", 4000)]), ("z", &[("1", 900)])]
+        ),
+        [x(104, 105, 1)]
+    );
+    assert_eq!(
+        next(Some(105), &[("x", &[("3", 4001)]), ("z", &[("1", 901)])]).len(),
+        2
+    );
+}

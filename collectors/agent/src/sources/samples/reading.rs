@@ -1,5 +1,6 @@
 //! What a source reads of one instance at one instant: counters as they stand, and gauges.
 
+use super::track::At;
 use std::borrow::Cow;
 use tracepack::ring::file_id;
 
@@ -90,6 +91,8 @@ pub struct Reading {
     pub values: Vec<Value>,
     /// When, UTC in ns, if the source knows better than when it looked. Where it is the same again, nothing new was read.
     pub time_ns: Option<i64>,
+    /// All that there was is known from then: what is new has counted from 0 since. `None`: what is new may be old, and only what comes counts.
+    pub since: Option<At>,
     part: u32,
 }
 
@@ -99,6 +102,7 @@ impl Reading {
             instance: instance.into(),
             values: Vec::new(),
             time_ns: None,
+            since: None,
             part: 0,
         }
     }

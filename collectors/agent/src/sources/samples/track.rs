@@ -87,15 +87,20 @@ pub struct Track {
 impl Track {
     /// The first read: only what comes after it counts.
     pub fn begin(reading: &Reading, at: At) -> Track {
-        let mut track = Track {
+        let mut track = Track::born(at);
+        track.rebase(reading, &[]);
+        track
+    }
+
+    /// One that did not exist yet: all that it has counted is told.
+    pub fn born(at: At) -> Track {
+        Track {
             told: at,
             seen: at,
             look: 0,
             base: Vec::new(),
             has_changed: true,
-        };
-        track.rebase(reading, &[]);
-        track
+        }
     }
 
     /// The bits of a value when it was last told; `place`: its place in the reading, where it mostly is here, too.
@@ -149,9 +154,11 @@ impl Track {
             .map(|(value, _)| value.part)
             .collect();
         let moved: Vec<Option<u64>> = pairs()
-            .map(|(value, base)| match (value.what, step(value, *base)?) {
+            .map(|(value, base)| match (value.what, step(value, *base)) {
+                (What::Counter { raw, .. }, None) if reading.since.is_some() => Some(raw),
+                (_, None) => None,
                 (What::Counter { raw, .. }, _) if reset.contains(&value.part) => Some(raw),
-                (_, Step::Moved(by)) => Some(by),
+                (_, Some(Step::Moved(by))) => Some(by),
                 _ => Some(0),
             })
             .collect();
