@@ -105,6 +105,9 @@ pub struct Config {
     pub gluster_server_period_s: u64,
     pub gluster_server_stats: PathBuf,
     pub gluster_server_latency_ns: u32,
+    pub gluster_client_period_s: u64,
+    pub gluster_client_command: PathBuf,
+    pub gluster_client_timeout_s: u64,
     pub metrics: String,
     pub tls: Tls,
     /// Not a setting of the file: `--root`.
@@ -146,6 +149,9 @@ impl Default for Config {
             gluster_server_period_s: 1,
             gluster_server_stats: "/var/lib/glusterd/stats".into(),
             gluster_server_latency_ns: 1,
+            gluster_client_period_s: 0,
+            gluster_client_command: "/usr/sbin/gluster".into(),
+            gluster_client_timeout_s: 10,
             metrics: String::new(),
             tls: Tls::default(),
             root: PathBuf::new(),
@@ -240,6 +246,18 @@ impl Config {
                 1,
                 1_000_000,
             ),
+            (
+                "gluster_client_period_s",
+                self.gluster_client_period_s,
+                0,
+                3600,
+            ),
+            (
+                "gluster_client_timeout_s",
+                self.gluster_client_timeout_s,
+                1,
+                120,
+            ),
         ];
         for (name, value, low, high) in bounds {
             if !(low..=high).contains(&value) {
@@ -247,6 +265,12 @@ impl Config {
                     "{name}: {value} is not between {low} and {high}; see agent.sample.toml"
                 ));
             }
+        }
+        if !self.gluster_client_command.is_absolute() {
+            return Err(format!(
+                "gluster_client_command: {}: expected an absolute path; see agent.sample.toml",
+                self.gluster_client_command.display()
+            ));
         }
         lwfs_client::check(self)?;
         lwfs_server::check(self)?;

@@ -79,6 +79,11 @@ fn bad_settings_are_refused_by_name() {
     refused("server = 'localhost:0'", "server");
     refused("server = ':5044'", "server");
     refused("rings = 'relative'", "rings");
+    refused(
+        "gluster_client_command = 'gluster'",
+        "gluster_client_command",
+    );
+    refused("gluster_client_timeout_s = 0", "gluster_client_timeout_s");
     refused("lwfs_client_logs = ['relative']", "lwfs_client_logs");
     refused("lwfs_client_logs = ['/a', '/a']", "lwfs_client_logs");
     refused(

@@ -221,6 +221,50 @@ pub fn random_u64() -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
+/// Between fork and exec: has this process killed when the thread that started it ends, and be of low priority. `parent`: its process.
+pub fn end_with_parent(parent: u32) -> io::Result<()> {
+    const LOW_PRIORITY: libc::c_int = 10;
+    // SAFETY: system calls without pointers.
+    unsafe {
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+        if libc::getppid() as u32 != parent {
+            libc::_exit(1); // it ended before that
+        }
+        check(libc::setpriority(libc::PRIO_PROCESS, 0, LOW_PRIORITY)).map(drop)
+    }
+}
+
+/// Whether a child has ended; it stays to be waited for.
+pub fn has_ended(pid: u32) -> bool {
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: a zeroed `siginfo_t` is a valid one, and the call fills it; of one that is under way it has no pid.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let result = libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, flags);
+        result == 0 && info.si_pid() != 0
+    }
+}
+
+/// Kills a group of processes.
+pub fn kill_group(leader: u32) {
+    // SAFETY: only numbers are passed. That there is none any more is no error.
+    unsafe { libc::kill(-(leader as libc::pid_t), libc::SIGKILL) };
+}
+
+/// Has reads of a pipe answer at once.
+pub fn set_nonblocking(fd: &impl AsRawFd) -> io::Result<()> {
+    // SAFETY: only numbers are passed.
+    unsafe {
+        let flags = check(libc::fcntl(fd.as_raw_fd(), libc::F_GETFL))?;
+        check(libc::fcntl(
+            fd.as_raw_fd(),
+            libc::F_SETFL,
+            flags | libc::O_NONBLOCK,
+        ))
+        .map(drop)
+    }
+}
+
 static STOP: AtomicBool = AtomicBool::new(false);
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 

@@ -5,6 +5,7 @@
 use super::{mutator, reached, stage, Random, Stage, Target};
 use crate::counters::Counters;
 use crate::ship::batch::{open_window, Batch, RAW_BYTES_MAX};
+use crate::sources::gluster_client::{Answer, Brick};
 use crate::sources::lwfs_server::line::{self, What};
 use crate::sources::samples::reading::{Found, Reading};
 use crate::sources::samples::track::{At, To, Track};
@@ -18,7 +19,7 @@ const NUMBER_MAX: f64 = 9007199254740992.0;
 type Parse = fn(&[u8], &mut Found);
 
 /// By the input's first byte.
-const PARSERS: [(&str, Parse); 5] = [
+const PARSERS: [(&str, Parse); 6] = [
     ("block_device", |text, found| {
         block_device::parse(text, |name| !name.starts_with("loop"), found)
     }),
@@ -34,7 +35,31 @@ const PARSERS: [(&str, Parse); 5] = [
             Err(e) => found.error(|| e),
         },
     ),
+    ("gluster_client", answer),
 ];
+
+/// An answer of Gluster's as it might come: cut anywhere.
+fn answer(text: &[u8], found: &mut Found) {
+    let brick = Brick {
+        volume: "lw".into(),
+        host: "h".into(),
+        path: "/b".into(),
+    };
+    let (mut whole, mut cut) = (Answer::of(&brick), Answer::of(&brick));
+    whole.feed(text);
+    text.chunks(1 + text.len() % 7)
+        .for_each(|part| cut.feed(part));
+    assert_eq!((whole.fault(), whole.calls()), (cut.fault(), cut.calls()));
+    let since = (text.len() % 2 == 0).then(|| At::told(5));
+    found.readings = whole.readings(At::told(7), since);
+    assert_eq!(found.readings, cut.readings(At::told(7), since));
+    for reading in &found.readings {
+        assert!(reading.instance.starts_with("_b ") && reading.instance.len() < 140);
+    }
+    if let Some(fault) = whole.fault() {
+        found.error(|| format!("{fault:?}"));
+    }
+}
 
 /// Each statement of a log as a reading by itself, so that what it says can be seen.
 fn log(text: &[u8], found: &mut Found) {
@@ -56,7 +81,7 @@ fn log(text: &[u8], found: &mut Found) {
     }
 }
 
-const SEEDS: [(u8, &str, &str); 6] = [
+const SEEDS: [(u8, &str, &str); 7] = [
     (
         0,
         "   8       0 sda 100 5 2048 4294967290 200 7 4096 900 1 4294967000 4294967295\n   7 0 loop0 1 2 3\n 8 1 sdb 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15\n",
@@ -79,6 +104,7 @@ const SEEDS: [(u8, &str, &str); 6] = [
     ),
     (3, "[2018-02-25 18:00:12] I other\n", "[Trace]: queue length: 18446744073709551615\n"),
     (4, "{\n\"gluster.brick._b.aggr.read_1b\": 1,\n\"gluster.brick._b.aggr.write_128kb\": 2,\n\"gluster.brick._b.aggr.fds.open_count\": 1,\n\"gluster.brick._b.aggr.fop.read.count\": 3,\n\"gluster.brick._b.aggr.fop.read.latency_ave_usec\": 73926.48,\n\"gluster.brick._b.aggr.HIGH.queue_size\": 2,\n\"gluster.brick._b.aggr.bytes_read\": 3\n}\n{\n", "{\n\"gluster.brick._b.aggr.read_1b\": 1,\n\"gluster.brick._b.aggr.write_128kb\": 3,\n\"gluster.brick._b.aggr.fds.open_count\": 1,\n\"gluster.brick._b.aggr.fop.read.count\": 9,\n\"gluster.brick._b.aggr.fop.read.latency_ave_usec\": 73926.48,\n\"gluster.brick._b.aggr.HIGH.queue_size\": 2,\n\"gluster.brick._b.aggr.bytes_read\": 9\n}\n{\n"),
+    (5, "<?xml version=\"1.0\"?>\n<cliOutput><opRet>0</opRet><opErrno>0</opErrno><opErrstr/><volStatus><volumes><volume><node><hostname>h</hostname><path>/b</path><pid>7</pid><clientsStatus><client><hostname>10.0.0.1:5</hostname><bytesRead>100</bytesRead><bytesWrite>9</bytesWrite></client>\n<client><hostname>10.0.0.1:6</hostname><bytesRead>7</bytesRead><bytesWrite>7</bytesWrite></client>\n<client><hostname>c&amp;2:7</hostname><bytesRead>5</bytesRead><bytesWrite>5</bytesWrite></client>\n</clientsStatus><callpoolStatus><count>3</count></callpoolStatus></node></volume></volumes></volStatus></cliOutput>\n", "<?xml version=\"1.0\"?>\n<cliOutput><opRet>0</opRet><opErrno>0</opErrno><opErrstr/><volStatus><volumes><volume><node><hostname>h</hostname><path>/b</path><pid>7</pid><clientsStatus><client><hostname>10.0.0.1:5</hostname><bytesRead>150</bytesRead><bytesWrite>9</bytesWrite></client>\n<client><hostname>10.0.0.1:8</hostname><bytesRead>7</bytesRead><bytesWrite>7</bytesWrite></client>\n<client><hostname>c&amp;2:7</hostname><bytesRead>3</bytesRead><bytesWrite>5</bytesWrite></client>\n</clientsStatus><callpoolStatus><count>3</count></callpoolStatus></node></volume></volumes></volStatus></cliOutput>\n"),
 ];
 
 pub struct SamplesFuzz {

@@ -1,7 +1,9 @@
 //! Component `gluster_server`: what the bricks of GlusterFS on this node did, from the statistics that they write themselves.
 //!
-//! Only files are read, each as its brick wrote it: no command is run, and what `gluster volume profile … info incremental` tells stays to others.
+//! Only files are read, each as its brick wrote it; what `gluster volume profile … info incremental` tells stays to others. Calls under way are in no
+//! file: `gluster_client` asks for them.
 
+use super::gluster_client::Calls;
 use super::samples::reading::{Found, Range, Reading};
 use super::samples::text::{self, number};
 use super::samples::Probe;
@@ -44,16 +46,25 @@ const QUEUES: [(&str, &str); 4] = [
 pub struct GlusterServer {
     stats: PathBuf,
     latency_ns: u32,
-    /// What was read last of each file, and how often it has been half-written since.
-    read: BTreeMap<String, (Reading, u32)>,
+    calls: Calls,
+    read: BTreeMap<String, Last>,
     text: Vec<u8>,
 }
 
+/// What was read last of a file.
+struct Last {
+    reading: Reading,
+    bytes: u64,
+    /// How often it has been half-written since.
+    times: u32,
+}
+
 impl GlusterServer {
-    pub fn new(config: &Config) -> GlusterServer {
+    pub fn new(config: &Config, calls: &Calls) -> GlusterServer {
         GlusterServer {
             stats: config.under_root(&config.gluster_server_stats),
             latency_ns: config.gluster_server_latency_ns,
+            calls: calls.clone(),
             read: BTreeMap::new(),
             text: Vec::new(),
         }
@@ -68,19 +79,34 @@ impl GlusterServer {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(e.to_string()),
         };
+        let written_ns = super::log_file::place::modified_ns(&seen);
+        if let Some(last) = self.read.get_mut(name) {
+            if (last.reading.time_ns, last.bytes) == (Some(written_ns), seen.len()) {
+                last.times = 0;
+                return Ok(Some(last.reading.clone()));
+            }
+        }
         text::read(&path, FILE_BYTES_MAX, &mut self.text).map_err(|e| e.to_string())?;
         let Some(mut reading) = parse(&self.text, self.latency_ns)? else {
             // It is being written; what was read before holds until then.
             let before = self.read.get_mut(name);
-            let (before, times) = before.ok_or("it is half-written")?;
-            *times += 1;
-            return match *times {
-                ..=HALF_WRITTEN_MAX => Ok(Some(before.clone())),
-                _ => Err(format!("it has been half-written {times} times")),
+            let last = before.ok_or("it is half-written")?;
+            last.times += 1;
+            return match last.times {
+                ..=HALF_WRITTEN_MAX => Ok(Some(last.reading.clone())),
+                times => Err(format!("it has been half-written {times} times")),
             };
         };
-        reading.time_ns = Some(super::log_file::place::modified_ns(&seen));
-        self.read.insert(name.to_string(), (reading.clone(), 0));
+        reading.time_ns = Some(written_ns);
+        if let Some(calls) = self.calls.of(&reading.instance) {
+            reading.gauge("pending_calls", calls as f64);
+        }
+        let last = Last {
+            reading: reading.clone(),
+            bytes: seen.len(),
+            times: 0,
+        };
+        self.read.insert(name.to_string(), last);
         Ok(Some(reading))
     }
 }

@@ -4,11 +4,16 @@ use super::*;
 use crate::sources::samples::golden::{self, repository};
 use crate::testing::temp_dir;
 use std::fs;
+use std::time::{Duration, Instant};
 
 #[test]
 fn fixtures_are_read_as_they_say() {
+    // Commands tell of calls; here each brick was asked once.
     golden::check("gluster_server", |config| {
-        Box::new(GlusterServer::new(config))
+        let calls = Calls::default();
+        let until = Instant::now() + Duration::from_secs(600);
+        calls.set("_data_brick1".into(), until, 3);
+        Box::new(GlusterServer::new(config, &calls))
     });
 }
 
@@ -83,7 +88,7 @@ fn a_file_that_is_being_written_is_no_fault_until_it_stays_so() {
         gluster_server_stats: dir.clone(),
         ..Config::default()
     };
-    let mut probe = GlusterServer::new(&config);
+    let mut probe = GlusterServer::new(&config, &Calls::default());
     let mut look = || {
         let mut found = Found::default();
         probe.read(&mut found);

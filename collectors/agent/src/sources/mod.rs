@@ -1,7 +1,9 @@
 //! Sources: what the agent reads. Each is one module; a line in `all` makes it exist.
 
 pub(crate) mod block_device;
+mod command;
 pub(crate) mod cursors;
+pub(crate) mod gluster_client;
 pub(crate) mod gluster_server;
 mod jobs;
 pub mod log_file;
@@ -54,8 +56,14 @@ fn sampled(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
     add(Box::new(devices), 17, config.block_device_period_s);
     let nfs_server = nfs_server::NfsServer::new(config);
     add(Box::new(nfs_server), 18, config.nfs_server_period_s);
-    let gluster_server = gluster_server::GlusterServer::new(config);
+    let calls = gluster_client::Calls::default();
+    let gluster_server = gluster_server::GlusterServer::new(config, &calls);
     add(Box::new(gluster_server), 20, config.gluster_server_period_s);
+    // A capture has nothing that could be asked.
+    if config.root.as_os_str().is_empty() {
+        let gluster_client = gluster_client::GlusterClient::new(config, &calls);
+        add(Box::new(gluster_client), 21, config.gluster_client_period_s);
+    }
     all
 }
 

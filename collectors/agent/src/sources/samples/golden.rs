@@ -8,6 +8,7 @@ use super::tests::Site;
 use super::Probe;
 use crate::config::Config;
 use crate::testing::temp_dir;
+use serde::de::IgnoredAny;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,12 @@ struct Component {
     name: String,
     #[allow(dead_code)] // the schema's own test reads it
     instance: String,
+    #[serde(default)]
+    #[allow(dead_code)] // nothing of the agent's
+    figures: IgnoredAny,
+    #[serde(default)]
+    #[allow(dead_code)]
+    clients: IgnoredAny,
     value: Vec<Value>,
 }
 

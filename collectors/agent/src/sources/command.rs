@@ -1,0 +1,178 @@
+//! Programs that sources ask. One at a time, never waited for, bounded in time and output.
+//!
+//! A program gets arguments but no shell, no input and a bare environment, runs in a group of its own at low priority, and ends with the agent.
+//! When its time is over the whole group is killed. Until what was killed is gone no other is started, so that one which hangs in the kernel
+//! keeps the next from hanging beside it. A child that leaves its group is not followed.
+
+use crate::sys;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command as Program, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a program may print.
+const OUTPUT_BYTES_MAX: usize = 8 << 20;
+/// What is taken of it in one look; what a pipe can hold is less.
+const LOOK_BYTES_MAX: usize = 256 << 10;
+const CHUNK_BYTES: usize = 8 << 10;
+/// How long what was killed is given to go.
+const LEAVING: Duration = Duration::from_secs(1);
+const SEARCHED: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Owned by its source, in the agent's thread.
+pub struct Command {
+    program: PathBuf,
+    limit: Duration,
+    running: Option<Running>,
+    /// Killed then, but not gone yet.
+    leaving: Option<(Child, Instant)>,
+}
+
+struct Running {
+    child: Child,
+    output: ChildStdout,
+    taken: usize,
+    began: Instant,
+}
+
+impl Command {
+    /// `program`: an absolute path, on a disk that does not hang; `limit`: for how long it may run.
+    pub fn new(program: PathBuf, limit: Duration) -> Command {
+        Command {
+            program,
+            limit,
+            running: None,
+            leaving: None,
+        }
+    }
+
+    /// Begins to ask. An error says why it could not, and nothing runs then.
+    pub fn start(&mut self, arguments: &[&str]) -> Result<(), String> {
+        if self.running.is_some() || !self.is_gone() {
+            return Err(format!(
+                "{}: one that was started before was killed and does not end; what it waits for shows: cat /proc/{}/stack",
+                self.program.display(),
+                self.leaving.as_ref().map_or(0, |(child, _)| child.id())
+            ));
+        }
+        let begin = || -> io::Result<Running> {
+            let agent = std::process::id();
+            let mut program = Program::new(&self.program);
+            program
+                .args(arguments)
+                .env_clear()
+                .env("PATH", SEARCHED)
+                .env("LC_ALL", "C")
+                .current_dir("/")
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .process_group(0);
+            // SAFETY: between fork and exec it makes system calls only.
+            unsafe { program.pre_exec(move || sys::end_with_parent(agent)) };
+            let mut child = program.spawn()?;
+            let output = child.stdout.take().ok_or(ErrorKind::BrokenPipe)?;
+            let running = Running {
+                child,
+                output,
+                taken: 0,
+                began: Instant::now(),
+            };
+            sys::set_nonblocking(&running.output).map(|()| running)
+        };
+        let running = begin().map_err(|e| format!("{}: {e}", self.program.display()))?;
+        self.running = Some(running);
+        Ok(())
+    }
+
+    /// Gives what the program has printed since, and says how it ended once it has. `None`: it is under way, or none was started.
+    pub fn look(&mut self, take: impl FnMut(&[u8])) -> Option<Result<(), String>> {
+        let running = self.running.as_mut()?;
+        // Asked for first: once it has ended, all that it printed is in the pipe.
+        let has_ended = sys::has_ended(running.child.id());
+        let fault = match running.read(take) {
+            Err(e) => Some(e.to_string()),
+            Ok(()) if has_ended => None,
+            Ok(()) if running.began.elapsed() < self.limit => return None,
+            Ok(()) => Some(format!("it took longer than {} s", self.limit.as_secs())),
+        };
+        let status = self.end();
+        let fault = fault.or(match status {
+            Some(status) if status.success() => None,
+            Some(status) => Some(format!("it ended with {status}")),
+            None => Some("it does not end".into()),
+        });
+        Some(match fault {
+            None => Ok(()),
+            Some(fault) => Err(format!("{}: {fault}", self.program.display())),
+        })
+    }
+
+    /// Kills what runs and closes its pipe. Answers how it ended, if it is gone at once.
+    pub fn end(&mut self) -> Option<ExitStatus> {
+        let mut child = self.running.take()?.child;
+        // Before its leader is taken leave of, the group's number can be no other's.
+        sys::kill_group(child.id());
+        match child.try_wait() {
+            Ok(Some(status)) => Some(status),
+            _ => {
+                self.leaving = Some((child, Instant::now()));
+                None
+            }
+        }
+    }
+
+    /// What was killed just now is not gone yet: another can be started soon.
+    pub fn is_leaving(&mut self) -> bool {
+        !self.is_gone()
+            && (self.leaving.as_ref()).is_some_and(|(_, killed)| killed.elapsed() < LEAVING)
+    }
+
+    /// Whether what was killed is gone.
+    fn is_gone(&mut self) -> bool {
+        if let Some((child, _)) = &mut self.leaving {
+            if matches!(child.try_wait(), Ok(None)) {
+                return false;
+            }
+        }
+        self.leaving = None;
+        true
+    }
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Running {
+    /// Takes what is there.
+    fn read(&mut self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+        let mut chunk = [0; CHUNK_BYTES];
+        let mut room = LOOK_BYTES_MAX;
+        while room > 0 {
+            match self.output.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(got) => {
+                    self.taken += got;
+                    room = room.saturating_sub(got);
+                    if self.taken > OUTPUT_BYTES_MAX {
+                        let text = format!("it printed more than {OUTPUT_BYTES_MAX} bytes");
+                        return Err(io::Error::other(text));
+                    }
+                    take(&chunk[..got]);
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "command_tests.rs"]
+mod tests;
