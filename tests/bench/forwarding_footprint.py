@@ -1,7 +1,7 @@
 """What the agent takes on a forwarding node with 500 clients, each asking 100 times a second: memory, and processor time at a period of 1 s.
 
 The node's LWFS server writes a group of lines each 1,000 requests; two bricks of GlusterFS write their statistics each second, in files as a real one has them; the
-machine's own samples (`node`, `block_device`) go along. Processor time is the kernel's count of it, to the ns, over a minute. The records go over the real protocol to a
+machine's own samples (`node`, `block_device`) go along. Every 10 s a stand-in for `gluster` tells of all clients of both bricks; what Gluster's own command takes is not in it. Processor time is the kernel's count of it, to the ns, over a minute. The records go over the real protocol to a
 receiver that keeps none.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -22,6 +23,8 @@ CLIENTS, REQUESTS_PER_S = 500, 100
 REQUESTS_PER_GROUP = 1000
 SECONDS, WARM_S = 60, 10
 BRICKS = ROOT / "tests/fixtures/gluster_server/10.3/3/var/lib/glusterd/stats"
+ANSWERS = ROOT / "tests/fixtures/gluster_client/10.3"
+_CLIENTS = re.compile(r"<clientsStatus>.*</clientsStatus>", re.DOTALL)
 _COUNT = re.compile(rb": (\d+)")
 
 
@@ -71,6 +74,28 @@ class Server(threading.Thread):
             whole.rename(self._stats / name)
 
 
+def glusterd(place: Path) -> Path:
+    """What glusterd keeps of a volume whose two bricks are this host's, and a stand-in for `gluster`: each answer tells of more bytes."""
+    kept = ANSWERS / "1/var/lib/glusterd"
+    shutil.copytree(kept, place, dirs_exist_ok=True)
+    own = (kept / "glusterd.info").read_text().split("UUID=")[1].split()[0]
+    for number in (1, 2):
+        brick = place / f"vols/lw/bricks/10.77.0.1{number}:-data-brick{number}"
+        brick.write_text(re.sub("uuid=.*", f"uuid={own}", brick.read_text()))
+        rows = "".join(
+            f"            <client>\n              <hostname>10.1.{at // 250}.{at % 250}:49150</hostname>\n              <bytesRead>NOW{at:03d}</bytesRead>\n"
+            f"              <bytesWrite>NOW{at:03d}</bytesWrite>\n              <opVersion>100000</opVersion>\n            </client>\n"
+            for at in range(CLIENTS)
+        )
+        answer = (ANSWERS / f"2/answers/brick{number}-clients.xml").read_text()
+        (place / f"brick{number}-clients").write_text(_CLIENTS.sub(f"<clientsStatus>\n{rows}          </clientsStatus>", answer))
+        shutil.copy(ANSWERS / f"2/answers/brick{number}-callpool.xml", place / f"brick{number}-callpool")
+    command = place / "gluster"
+    command.write_text(f'#!/bin/sh\nbrick=${{8##*/}}\nexec sed "s/NOW/$(date +%s)/" "{place}/$brick-$9"\n')
+    command.chmod(0o755)
+    return command
+
+
 def cpu_ns(pid: int) -> int:
     """Processor time of all threads, ns."""
     return sum(int(Path(f"/proc/{pid}/task/{task}/schedstat").read_text().split()[0]) for task in os.listdir(f"/proc/{pid}/task"))
@@ -85,7 +110,7 @@ def run() -> list[dict]:
         ingest = Ingest(StoreSink(sink), host="127.0.0.1", port=0)
         ingest.start()
         server = Server(log, stats)
-        settings = f'lwfs_server_logs = ["{log}"]\ngluster_server_stats = "{stats}"\n'
+        settings = f'lwfs_server_logs = ["{log}"]\ngluster_server_stats = "{stats}"\ngluster_client_period_s = 10\ngluster_client_command = "{glusterd(place)}"\n'
         try:
             with agent(place, place / "rings", ingest.port, settings=settings) as process:
                 server.start()
@@ -99,8 +124,8 @@ def run() -> list[dict]:
             if server.is_alive():
                 server.end()
             ingest.stop()
-        # Two bricks, the log, the machine itself: each a sample a second.
-        if sink.events - events < 3.5 * SECONDS:
+        # Two bricks, the log, the machine itself: each a sample a second; and each client of each brick one in 10 s.
+        if sink.events - events < 3.5 * SECONDS + 2 * CLIENTS * (SECONDS // 10 - 1):
             raise RuntimeError(f"{sink.events - events} samples came in {SECONDS} s: {(place / 'agent.log').read_text()[-2000:]}")
         if server.groups - groups < 0.9 * SECONDS * CLIENTS * REQUESTS_PER_S / REQUESTS_PER_GROUP:
             raise RuntimeError("the log was written slower than it should have been: this machine is too busy")
