@@ -85,6 +85,13 @@ class Brick(OnNode):
             return self.running and bool(self.ask("peer", "status"))
         return False
 
+    def command_line(self) -> Path:
+        """A program that is this server's `gluster`."""
+        path = self.folder / "gluster.sh"
+        path.write_text(f'#!/bin/sh\nexec {program("gluster")} --glusterd-sock={self._socket} --log-file={self.folder}/log/cli.log "$@"\n')
+        path.chmod(0o755)
+        return path
+
     def ask(self, *words: str) -> str:
         """What `gluster` answers. Raises CalledProcessError."""
         return self.node.run(program("gluster"), "--mode=script", f"--glusterd-sock={self._socket}", f"--log-file={self.folder}/log/cli.log", *words)
@@ -145,6 +152,12 @@ class Gluster:
         for mount in self._mounts:
             mount.start()
         self._mounts[0].node.run("chmod", "1777", str(self.place))
+
+    def remount(self, node: str) -> None:
+        """A node unmounts the volume and mounts it again: a new connection to each brick."""
+        (mount,) = [mount for mount in self._mounts if mount.node.name == node]
+        mount.stop()
+        mount.start()
 
     def stop(self) -> None:
         """Ends all of it; what fails does not keep the rest."""

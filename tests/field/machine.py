@@ -164,7 +164,9 @@ class Machine:
     def _agent_settings(self, name: str) -> str:
         # Which of this machine's disks are a node's own, the kernel does not know.
         if self.gluster is not None and name in self.gluster.bricks:
-            return f'block_devices = ["{self.gluster.bricks[name].disk.device}"]\n'
+            brick = self.gluster.bricks[name]
+            asks = f'gluster_client_period_s = 1\ngluster_client_command = "{brick.command_line()}"\n'
+            return f'block_devices = ["{brick.disk.device}"]\n{asks}'
         return "block_device_period_s = 0\n"
 
     def _hooks(self) -> str:

@@ -64,9 +64,12 @@ def ran_at_once(watch: Watch) -> dict[str, Job]:
 
     def both() -> None:
         for (name, mib), node, user in zip(AT_ONCE.items(), NODES, (ADA, BOB), strict=True):
-            # Each waits until the other has begun.
-            script = f"touch {name}.begun; until [ -e c.ada.begun ] && [ -e c.bob.begun ]; do sleep 0.05; done\n"
-            script += f"for i in $(seq {mib}); do dd if=/dev/zero of={machine.work}/{name}.$i bs=1M count=1 conv=fsync status=none; done"
+            # Each waits until the other has begun. They compute before and after: samples are of whole seconds.
+            script = f"touch {name}.begun; until [ -e c.ada.begun ] && [ -e c.bob.begun ]; do sleep 0.05; done; sleep 2\n"
+            files = f"{machine.work}/{name}.$i"
+            for step in (f"if=/dev/zero of={files} conv=fsync", f"if={files} of=/dev/null iflag=direct"):
+                script += f"for i in $(seq {mib}); do dd bs=1M count=1 status=none {step}; done\n"
+            script += "sleep 2"
             keys[name] = machine.submit(script, "-w", node, "-n", "1", user=user)
         machine.wait_ended(*keys.values())
 
@@ -162,6 +165,18 @@ def test_layers_are_those_of_the_topology(jobs: Ran) -> None:
         assert layers["storage"]["other_jobs"] == others and (layers["storage"]["how"] == "alone") == (not others)
         parts = {(part["node"], part["component"]) for part in layers["storage"]["components"]}
         assert parts == {(node, component) for node in SERVERS for component in ("gluster_server", "block_device")}
+
+
+def test_layers_tell_apart_what_each_of_two_jobs_at_once_had_of_the_servers(jobs: Ran) -> None:
+    """By what the bricks count of each client."""
+    for name, job in jobs.both.items():
+        assert job.answer
+        found = job.machine.client.get(f"/api/v1/jobs/{job.key}/layers")
+        (storage,) = [layer for one in found["file_systems"] if one["name"] == VOLUME for layer in one["layers"] if layer["layer"] == "storage"]
+        assert storage["how"] == "clients", storage
+        for way in ("write", "read"):
+            assert storage["own"][f"{way}_bytes"] == pytest.approx(AT_ONCE[name] * MIB, rel=0.01), storage
+            assert storage["amplification"][way] == pytest.approx(1, rel=0.01)
 
 
 def test_each_node_is_a_client_of_its_own(watch: Watch) -> None:

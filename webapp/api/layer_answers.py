@@ -15,6 +15,7 @@ from jobdb.layers.plan import Plan, plan
 from jobdb.layers.served import Served
 from jobdb.layers.spans import common, joined
 from jobdb.repository import JobDB
+from jobdb.runs import Runs
 from jobdb.series import step_for
 from pipeline.steps import MARGIN_NS
 from pipeline.store import Store, TooManyComponents, TooManySamples
@@ -23,6 +24,7 @@ from .analysis import Analyses
 from .as_json import encoded
 from .cache import Cache
 from .errors import ApiError, bad_parameter
+from .job_records import QUEUE_GRAIN_NS
 
 # Of the answers; in the keys of the cache, so that another version's answers are none.
 FORMAT = 1
@@ -82,13 +84,15 @@ class LayerAnswers:
 
     def _plan(self, job: Job) -> Plan:
         runs, is_seen = self._analyses.runs(job)
-        return plan(job, runs, is_seen, *self._life(job), self._store, self._jobdb)
+        return plan(job, runs, is_seen, *self._life(job, runs), self._store, self._jobdb)
 
-    def _life(self, job: Job) -> tuple[int, int]:
-        """The job's time. Of a running one up to now, in grains: who asks again soon gets the same."""
+    def _life(self, job: Job, runs: Runs) -> tuple[int, int]:
+        """The job's time, up to its last operation where a batch system's whole seconds cut that off. Of a running one up to now, in grains: who asks again soon gets
+        the same."""
         from_ns = max(job.start_ns, 0)
         if job.end_ns is not None:
-            return from_ns, max(job.end_ns, from_ns + 1)
+            last_ns = min(int(runs.end_ns.max(initial=0)), job.end_ns + QUEUE_GRAIN_NS) if job.queue_nodes else 0
+            return from_ns, max(job.end_ns, last_ns, from_ns + 1)
         lasted_ns = max(self._clock_ns() - from_ns, 1)
         grain_ns = min(max(GRAIN_NS, lasted_ns // GRAIN_SHARE), lasted_ns)
         return from_ns, from_ns + lasted_ns // grain_ns * grain_ns

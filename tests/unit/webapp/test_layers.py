@@ -2,6 +2,7 @@
 
 import pytest
 
+from jobdb.queue import QueueJob
 from jobdb.topology.layouts import Layout, Part
 from jobdb.topology.site import load
 from tests.unit.jobdb.tables import T0, row
@@ -115,7 +116,7 @@ def layer_of(answer, name):
 
 
 def read_of(node="n1", uid=1000, from_s=0, to_s=100, amount=100 * MIB, file="/work/a", op="read"):
-    return row(op, T0 + from_s * S, T0 + to_s * S, bytes=amount, count=100, uid=uid, node=node, file=file)
+    return row(op, T0 + from_s * S, T0 + int(to_s * S), bytes=amount, count=100, uid=uid, node=node, file=file)
 
 
 def test_what_others_were_served_cannot_be_told_apart(site):
@@ -193,6 +194,16 @@ def test_a_sample_is_cut_at_the_jobs_time_and_by_the_servers_clock(site):
 
     site.jobdb.put_clocks([ClockRow(node="fwd1", from_ns=T0 - 100 * S, offset_ns=10 * S)])
     assert layer_of(of_job(site), "forwarding")["figures"]["read_bytes"] == 50, "by the server's clock it was 10 s earlier"
+
+
+def test_a_job_of_the_batch_system_lasts_until_its_last_operation(site):
+    """Which cuts its end to whole seconds."""
+    site.jobdb.take_queue([
+        QueueJob("c", "7", T0 - S, "ada", uid=1000, state="completed", start_ns=T0, end_ns=T0 + 10 * S, nodes=("n1",), claims=("7",), exit_code=0)
+    ])  # fmt: skip
+    site.store.add("7", read_of(from_s=0, to_s=10.6))
+    site.store.sample_rows += [told("fwd1", "nfs_server", "fwd1", at / 10, at / 10 + 0.2, read_bytes=10) for at in range(100, 120, 2)]
+    assert layer_of(of_job(site), "forwarding")["figures"]["read_bytes"] == 30
 
 
 @pytest.fixture
