@@ -1,7 +1,8 @@
 """What served one job, and whom else: all of its layers but what samples tell."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from jobdb.topology.questions import Way
 from pipeline.steps import MARGIN_NS
 from pipeline.store import Heard, Store
 
-from . import FILES_MAX
+from . import FILES_MAX, Span
 from .figures import Figures, asked, blank
 from .others import Others
 from .served import EVER, Clients, Served, Serving
@@ -34,8 +35,8 @@ class Client:
 
 @dataclass(frozen=True)
 class Part:
-    """A component that served the job. other_jobs: keys of those that it served meanwhile. is_shared: there are any, or it is not known that there are none. clients:
-    those through which the job reaches it, None where not of all the address is known."""
+    """A component that served the job. other_jobs: keys of those that it served meanwhile. is_shared: there are any, or it is not known that there are none, or it
+    served another file system that the job used. clients: those through which the job reaches it, None where not of all the address is known."""
 
     served: Served
     other_jobs: tuple[str, ...]
@@ -84,17 +85,18 @@ def plan(job: Job, runs: Runs, is_seen: bool, from_ns: int, to_ns: int, store: S
         shift_ns = offsets.get(node, 0)
         return store.components(max(from_ns - MARGIN_NS + shift_ns, 0), to_ns + MARGIN_NS + shift_ns, node)
 
-    serving = Serving(topology, way, heard, from_ns, to_ns)
+    serving = Serving(topology, way, nodes, heard, from_ns, to_ns)
     others = jobdb.others(job, from_ns, to_ns)
     addresses = {one.fact.node: one.fact.name for one in topology.memberships([*nodes, *forwarders], from_ns, to_ns) if one.fact.kind == ADDRESS}
-    systems = []
+    systems, part_of = [], _parts(others)
     for number, name in enumerate(names):
         which = of_run == number
         if not which.any():
             continue
-        clients = _clients(nodes, serving.through(name), others, addresses)
-        parts = (_part(one, clients, others) for one in serving.of(name, _files(runs, which)))
+        clients = _clients(nodes, serving.direct(name), serving.through(name), others, addresses)
+        parts = (part_of(one, clients) for one in serving.of(name, _files(runs, which)))
         systems.append(System(name, kinds[name], asked(runs, which) if is_seen else blank(), tuple(parts)))
+    systems = _each_once(systems)
     systems.sort(key=lambda one: (-sum(one.asked[figure] or 0 for figure in _BYTES), one.name))
     is_elsewhere = of_run < 0
     elsewhere = asked(runs, is_elsewhere) if is_seen and is_elsewhere.any() else None
@@ -102,17 +104,44 @@ def plan(job: Job, runs: Runs, is_seen: bool, from_ns: int, to_ns: int, store: S
     return Plan(from_ns, to_ns, bool(way.file_systems), tuple(systems), elsewhere, tuple(sorted((node, offsets[node]) for node in used & offsets.keys())))
 
 
-def _part(served: Served, clients: tuple[Client, ...] | None, others: Others) -> Part:
-    keys = others.served(served.clients, served.spans)
-    return Part(served, tuple(keys), bool(keys) or not others.is_whole, clients)
+def _parts(others: Others) -> Callable[[Served, tuple[Client, ...] | None], Part]:
+    """Makes a part of what served the job."""
+    found: dict[tuple[int, tuple[Span, ...]], tuple[str, ...]] = {}
+
+    def part_of(served: Served, clients: tuple[Client, ...] | None) -> Part:
+        # All targets of a file system have the same clients, which may be all nodes that there are.
+        which = id(served.clients), served.spans
+        if which not in found:
+            found[which] = tuple(others.served(served.clients, served.spans))
+        return Part(served, found[which], bool(found[which]) or not others.is_whole, clients)
+
+    return part_of
 
 
-def _clients(nodes: Sequence[str], through: Mapping[str, Clients], others: Others, addresses: Mapping[str, str]) -> tuple[Client, ...] | None:
-    """Servers see the job's nodes, or the forwarding nodes in their place: which, their counts tell."""
+def _each_once(systems: Sequence[System]) -> list[System]:
+    """What forwards for several file systems does not tell for which of them: where the job used several, what it did is no one's alone."""
+    count = Counter(_name(part) for system in systems for part in system.parts)
+
+    def told(part: Part) -> Part:
+        return replace(part, is_shared=True, clients=None) if count[_name(part)] > 1 else part
+
+    return [replace(system, parts=tuple(map(told, system.parts))) for system in systems]
+
+
+def _name(part: Part) -> tuple[str, str, str]:
+    return part.served.node, part.served.component, part.served.instance
+
+
+def _clients(
+    nodes: Sequence[str], direct: Sequence[str], through: Mapping[str, Clients], others: Others, addresses: Mapping[str, str]
+) -> tuple[Client, ...] | None:
+    """Servers see the job's nodes, or the forwarding nodes in their place: which, their counts tell. None where they might see only some of those that are known."""
     known = [Client(node, addresses[node], others.is_whole and not others.were_on(node)) for node in nodes if node in addresses]
     ahead = [Client(name, addresses[name], others.is_whole and not others.served(of, EVER)) for name, of in through.items() if name in addresses]
-    is_known = len(known) == len(nodes) or (through and len(ahead) == len(through))
-    return (*known, *ahead) if is_known else None
+    is_whole = len(known) == len(nodes)
+    if len(ahead) == len(through) and addresses.keys() >= set(direct):
+        return (*(client for client in known if is_whole or client.node in direct), *ahead)
+    return tuple(known) if is_whole and not direct else None
 
 
 def _systems_of(runs: Runs, way: Way) -> tuple[np.ndarray, list[str]]:

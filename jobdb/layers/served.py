@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jobdb.topology import FOREVER_NS
 from jobdb.topology.facts import Held, Target
@@ -23,7 +23,7 @@ EVER = ((0, FOREVER_NS),)
 @dataclass(frozen=True)
 class Served:
     """A component that served the job in `spans`. target: the file system's that it is, or None. is_certain: the job is known to have used it. clients: by node, whom
-    it serves, when; None: whoever there is. counted: components on its node that count its clients, by kind and instance."""
+    it serves, when; None: whoever there is (of all nodes of a file system these are many: they are not in `repr`). counted: components on its node that count its clients, by kind and instance."""
 
     file_system: str
     layer: str
@@ -33,15 +33,15 @@ class Served:
     target: str | None
     is_certain: bool
     spans: tuple[Span, ...]
-    clients: Clients | None
+    clients: Clients | None = field(repr=False)
     counted: tuple[tuple[str, str], ...] = ()
 
 
 class Serving:
-    """Finds them among what served a job's nodes (`way`). heard: the components of a node that samples of the time tell of."""
+    """Finds them among what served a job's `nodes` (`way`). heard: the components of a node that samples of the time tell of."""
 
-    def __init__(self, topology: Topology, way: Way, heard: Callable[[str], Sequence[Heard]], from_ns: int, to_ns: int) -> None:
-        self._topology, self._way, self._heard, self._from_ns, self._to_ns = topology, way, heard, from_ns, to_ns
+    def __init__(self, topology: Topology, way: Way, nodes: Sequence[str], heard: Callable[[str], Sequence[Heard]], from_ns: int, to_ns: int) -> None:
+        self._topology, self._way, self._nodes, self._heard, self._from_ns, self._to_ns = topology, way, nodes, heard, from_ns, to_ns
         self._on: dict[str, Sequence[Heard]] = {}
         self._held: dict[str, Sequence[Held]] = {}
         self._targets = {(one.fact.component, one.fact.instance) for one in way.targets}
@@ -59,6 +59,11 @@ class Serving:
     def through(self, file_system: str) -> dict[str, Clients]:
         """The forwarding nodes through which the job reaches a file system, and whom each served of all. Raises TooManyToTell."""
         return {name: _by_node((one.fact.node, (one.from_ns, one.to_ns)) for one in self._clients(name)) for name in self._through(file_system)}
+
+    def direct(self, file_system: str) -> list[str]:
+        """The job's nodes that by the map reach a file system, at some time of the job's, through no forwarding node."""
+        through = _by_node((one.fact.node, (one.from_ns, one.to_ns)) for one in self._way.forwarding if one.fact.file_system == file_system)
+        return [node for node in self._nodes if without([(self._from_ns, self._to_ns)], through.get(node, ()))]
 
     def _through(self, file_system: str) -> Mapping[str, tuple[Span, ...]]:
         found = _by_node((one.fact.forwarder, (one.from_ns, one.to_ns)) for one in self._way.forwarding if one.fact.file_system == file_system)
@@ -110,7 +115,8 @@ class Serving:
         of_layer = defaultdict(set)
         for target, _, _ in targets:
             of_layer[_layer(target)].add(target.target)
-        reaching = _by_node((one.fact.node, (one.from_ns, one.to_ns)) for one in self._topology.reaching(file_system, self._from_ns, self._to_ns)) or None
+        # Where one of its nodes reaches them by itself, others may that are not in the map either.
+        reaching = None if self.direct(file_system) else self._reaching(file_system)
         found = []
         for target, server, spans in targets:
             layer = _layer(target)
@@ -121,6 +127,9 @@ class Serving:
             is_certain = target.target in names or len(of_layer[layer]) == 1
             found.append(self._one(layer, target, server, rest, is_certain, reaching))
         return found
+
+    def _reaching(self, file_system: str) -> Clients:
+        return _by_node((one.fact.node, (one.from_ns, one.to_ns)) for one in self._topology.reaching(file_system, self._from_ns, self._to_ns))
 
     def _one(self, layer: str, target: Target, server: str, spans: tuple[Span, ...], is_certain: bool, clients: Clients | None) -> Served:
         counted = self._counted(server, target.component, target.instance)

@@ -321,3 +321,44 @@ def test_a_job_whose_processes_could_not_be_watched(site):
     run(site, "7", 1000, "n1", 0, 100, row("unseen", T0, uid=1000, node="n1", program="solver", flags=128))
     answer = of_job(site)
     assert answer["file_systems"] == [] and answer["elsewhere"] is None
+
+
+def test_where_a_node_reaches_the_file_system_by_itself_so_may_others_that_are_not_in_the_map(site):
+    run(site, "7", 1000, "m1", 0, 100, read_of("m1"))
+    run(site, "8", 1001, "m2", 0, 100)
+    site.store.sample_rows.append(told("nas1", "nfs_server", "export1", 0, 100, read_bytes=100 * MIB))
+    storage = layer_of(of_job(site), "storage")
+    assert (storage["how"], storage["own"], storage["other_jobs"]) == (None, None, 1)
+
+
+def test_what_forwards_for_two_file_systems_of_the_job_does_not_count_as_each_ones(site, tmp_path):
+    other = '[[file_system]]\nname = "more"\nkind = "nfs"\nmounts = "/more"\n[[forwarding]]\nfile_system = "more"\nnodes = "n[1-8]"\nforwarders = "fwd[1-2]"\neach = 4\n'
+    apply(site, tmp_path / "site", SITE + other, at_s=-50)
+    run(site, "7", 1000, "n1", 0, 100, read_of(), read_of(file="/more/b"))
+    site.store.sample_rows.append(told("fwd1", "nfs_server", "fwd1", 0, 100, read_bytes=200 * MIB))
+    layers = [next(layer for layer in system["layers"] if layer["layer"] == "forwarding") for system in of_job(site)["file_systems"]]
+    assert [(one["figures"]["read_bytes"], one["own"], one["amplification"]["read"], one["other_jobs"]) for one in layers] == [(200 * MIB, None, None, 0)] * 2
+    run(site, "9", 1000, "n5", 0, 100, read_of("n5"))
+    site.store.sample_rows.append(told("fwd2", "nfs_server", "fwd2", 0, 100, read_bytes=200 * MIB))
+    assert layer_of(of_job(site, path="/api/v1/jobs/9/layers"), "forwarding")["amplification"]["read"] == 2.0, "it used one of them only"
+
+
+@pytest.mark.parametrize("known", ["nodes", "forwarding nodes"])
+def test_clients_of_which_only_some_are_known_are_not_taken_for_all(gluster, tmp_path, known):
+    forwarding = '[[forwarding]]\nfile_system = "gl"\nnodes = "n1"\nforwarders = "fwd1"\neach = 1\n'
+    address = '[[address]]\nnodes = "fwd1"\naddresses = "10.77.0.99"\n'
+    text = GLUSTER + forwarding
+    if known == "forwarding nodes":
+        text = text.replace('"n[1-8]"\naddresses = "10.77.0.[21-28]"', '"n1"\naddresses = "10.77.0.21"') + address
+    apply(gluster, tmp_path / "site", text, at_s=-50)
+    gluster.jobdb.apply_event(event(job="7", node="n2", time=T0))
+    gluster.jobdb.apply_event(event("end", job="7", node="n2", time=T0 + 100 * S))
+    run(gluster, "8", 1001, "n3", 0, 100)
+    for server in (1, 2):
+        for address in ("22", "23", "99"):  # n2 by itself, n1 by its forwarding node, and n3
+            gluster.store.sample_rows.append(told(f"s{server}", "gluster_client", f"_b{server} 10.77.0.{address}", 0, 100, sent_bytes=100, received_bytes=1))
+    storage = layer_of(of_job(gluster), "storage")
+    assert (storage["how"], storage["own"]) == (None, None)
+    apply(gluster, tmp_path / "site", GLUSTER + forwarding + '[[address]]\nnodes = "fwd1"\naddresses = "10.77.0.99"\n', at_s=-40)
+    storage = layer_of(of_job(gluster), "storage")
+    assert storage["how"] == "clients" and storage["own"]["read_bytes"] == round(2 * 400 * MIB * 2 / 3)
