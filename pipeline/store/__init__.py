@@ -30,6 +30,11 @@ COMPONENTS_MAX = 100_000
 SAMPLES = pa.schema([KINDS["sample"].arrow.field(name) for name in ("node", "boot", "instance", "start", "end", "values")])
 
 
+def named_samples(names: Sequence[str]) -> pa.Schema:
+    """What `samples` gives out of some values: in place of `values` a column for each, null where a sample does not bear it."""
+    return pa.schema([*(field for field in SAMPLES if field.name != "values"), *(pa.field(name, pa.float64()) for name in names)])
+
+
 class StoreError(Exception):
     """The store could not do what was asked (disk full, file unreadable, held by another process). Nothing of the batch may be taken
     as stored; to append the same events again is safe."""
@@ -236,9 +241,12 @@ class Store(Droppable, Protocol):
         COMPONENTS_MAX."""
         ...
 
-    def samples(self, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int = SAMPLES_MAX) -> pa.Table:
-        """The samples of a kind of component, of the instances `of` (node, instance), whose interval touches [from_ns, to_ns], by start, as SAMPLES. Raises
-        TooManySamples for more than `most`, or with more than SAMPLE_VALUES_MAX values."""
+    def samples(
+        self, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int = SAMPLES_MAX, names: Sequence[str] | None = None
+    ) -> pa.Table:
+        """The samples of a kind of component, of the instances `of` (node, instance), whose interval touches [from_ns, to_ns], by start, as SAMPLES.
+        names: in any order, as `named_samples`: of the values only these, which takes far less time. Raises TooManySamples for more than `most`, or with more
+        than SAMPLE_VALUES_MAX values, of which with `names` each sample counts as having all."""
         ...
 
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:

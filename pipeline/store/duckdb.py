@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pipeline.schema import KINDS
 from pipeline.store import (
-    BEGIN, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, PlaceLost, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded,
+    BEGIN, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, PlaceLost, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded, named_samples,
 )
 from pipeline.store.batch import Batch, check_clock
 from pipeline.store.bulk import Bulk
@@ -268,12 +268,14 @@ class DuckDBStore:
         with self._file.reading() as cursor:
             return samples.components(cursor, node, from_ns, to_ns)
 
-    def samples(self, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int = SAMPLES_MAX) -> pa.Table:
+    def samples(
+        self, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int = SAMPLES_MAX, names: Sequence[str] | None = None
+    ) -> pa.Table:
         """See `Store.samples`."""
         if not of:
-            return SAMPLES.empty_table()
+            return (SAMPLES if names is None else named_samples(names)).empty_table()
         with self._file.reading() as cursor:
-            return samples.samples(cursor, component, of, from_ns, to_ns, most)
+            return samples.samples(cursor, component, of, from_ns, to_ns, most, names)
 
     def _row_after(self, place: Place) -> tuple[int, int]:
         """How often rows were dropped by now, and the number of the row that a place stands before."""

@@ -6,7 +6,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from pipeline.store import COMPONENTS_MAX, SAMPLES, SAMPLE_VALUES_MAX, Heard, TooManyComponents, TooManySamples
+from pipeline.store import COMPONENTS_MAX, SAMPLES, SAMPLE_VALUES_MAX, Heard, TooManyComponents, TooManySamples, named_samples
 from pipeline.store.duckdb_tables import TABLES, roll_back, table_of
 
 _TABLES = [table for table, kind in TABLES.items() if kind.name == "sample"]
@@ -27,7 +27,9 @@ def components(cursor: duckdb.DuckDBPyConnection, node: str | None, from_ns: int
     return [Heard(*row) for row in rows]
 
 
-def samples(cursor: duckdb.DuckDBPyConnection, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int) -> pa.Table:
+def samples(
+    cursor: duckdb.DuckDBPyConnection, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int, names: Sequence[str] | None
+) -> pa.Table:
     """See `pipeline.store.Store.samples`."""
     nodes, instances = [node for node, _ in of], [instance for _, instance in of]
     # One is what charts ask for, and costs no join.
@@ -38,13 +40,25 @@ def samples(cursor: duckdb.DuckDBPyConnection, component: str, of: Sequence[tupl
     # Both questions look at one state of the file: what is added between them must not pass the bound.
     cursor.begin()
     try:
-        ((count, values),) = cursor.execute(f'SELECT count(*), coalesce(sum(cardinality("values")), 0)::BIGINT {where}', params).fetchall()
+        # To count what each sample has takes as long as to read it.
+        amount = 'coalesce(sum(cardinality("values")), 0)' if names is None else f"count(*) * {len(names)}"
+        ((count, values),) = cursor.execute(f"SELECT count(*), ({amount})::BIGINT {where}", params).fetchall()
         if count > most or values > SAMPLE_VALUES_MAX:
             kept = most if values <= SAMPLE_VALUES_MAX else min(most, count * SAMPLE_VALUES_MAX // values)
             row = cursor.execute(f'SELECT "start" {where} ORDER BY "start" LIMIT 1 OFFSET {kept}', params).fetchall()
             # What begins in that instant may be one too many.
             raise TooManySamples(component, most, max(from_ns, row[0][0] - 1))
+        if names is not None:
+            return _named(cursor, where, params, names)
         columns = ", ".join(f'"{name}"' for name in SAMPLES.names)
         return cursor.sql(f'SELECT {columns} {where} ORDER BY "start", "end"', params=params).to_arrow_table().cast(SAMPLES)
     finally:
         roll_back(cursor)
+
+
+def _named(cursor: duckdb.DuckDBPyConnection, where: str, params: dict[str, Any], names: Sequence[str]) -> pa.Table:
+    """Samples with a column for each of some values."""
+    schema = named_samples(names)
+    columns = [f'"{name}"' for name in schema.names[: len(schema) - len(names)]] + [f'"values"[$v{number}] AS v{number}' for number in range(len(names))]
+    found = cursor.sql(f"SELECT {', '.join(columns)} {where}", params=params | {f"v{number}": name for number, name in enumerate(names)})
+    return found.to_arrow_table().rename_columns(schema.names).cast(schema)

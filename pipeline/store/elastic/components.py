@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.schema import KINDS
-from pipeline.store import COMPONENTS_MAX, SAMPLES, SAMPLE_VALUES_MAX, Heard, TooManyComponents, TooManySamples
+from pipeline.store import COMPONENTS_MAX, SAMPLES, SAMPLE_VALUES_MAX, Heard, TooManyComponents, TooManySamples, named_samples
 from pipeline.store.elastic.reader import PAGE, Reader, all_of
 
 _KIND = KINDS["sample"].name
@@ -33,7 +33,7 @@ def components(reader: Reader, node: str | None, from_ns: int, to_ns: int) -> li
     return sorted(found)
 
 
-def samples(reader: Reader, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int) -> pa.Table:
+def samples(reader: Reader, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int, names: Sequence[str] | None) -> pa.Table:
     """See `pipeline.store.Store.samples`."""
     by_node: dict[str, list[str]] = {}
     for node, instance in of:
@@ -46,17 +46,20 @@ def samples(reader: Reader, component: str, of: Sequence[tuple[str, str]], from_
         return reader.count(pattern, all_of(*named, *_within(from_ns, until_ns)))
 
     total = count(to_ns)
+    if names:
+        most = min(most, SAMPLE_VALUES_MAX // len(names))
     if total > most:
         raise TooManySamples(component, most, _until(count, from_ns, to_ns, most))
-    chunks, read, values = [SAMPLES.empty_table()], 0, 0
+    schema = SAMPLES if names is None else named_samples(names)
+    chunks, read, values = [schema.empty_table()], 0, 0
     # Whole, and in any order: to leave fields out, or to sort, takes Elasticsearch five times as long.
     for page in reader.hits(pattern, all_of(*named, *_within(from_ns, to_ns)), limit=most, many=total > PAGE):
         documents = [hit["_source"] for hit in page]
         try:
-            chunks.append(_table(documents))
+            chunks.append(_table(documents, schema))
         except _MISFITS:
-            chunks.append(_table([document for document in documents if _fits(document)]))
-        values += sum(len(chunk.items) for chunk in chunks[-1]["values"].chunks)
+            chunks.append(_table([document for document in documents if _fits(document, schema)], schema))
+        values += sum(len(chunk.items) for chunk in chunks[-1]["values"].chunks) if names is None else 0
         if values > SAMPLE_VALUES_MAX:
             raise TooManySamples(component, most, _until(count, from_ns, to_ns, read))
         read += len(documents)
@@ -77,10 +80,10 @@ def _within(from_ns: int, to_ns: int) -> list[dict[str, Any]]:
     return [{"range": {"end": {"gte": from_ns}}}, {"range": {"start": {"lte": to_ns}}}]
 
 
-def _table(documents: list[dict]) -> pa.Table:
+def _table(documents: list[dict], schema: pa.Schema) -> pa.Table:
     """Raises one of _MISFITS where a document is no sample."""
     columns: list[Any] = []
-    for field in SAMPLES:
+    for field in schema:
         given = [document.get(field.name) for document in documents]
         if field.name == "values":
             offsets = [0]
@@ -90,16 +93,18 @@ def _table(documents: list[dict]) -> pa.Table:
             columns.append(pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(names, pa.string()), pa.array(numbers, pa.float64())))
             if columns[-1].items.null_count:
                 raise ValueError("samples with values that are none")
+        elif field.name not in SAMPLES.names:
+            columns.append(pa.array([document["values"].get(field.name) for document in documents], field.type))
         else:
             columns.append(pa.array([int(text, 16) for text in given] if field.name == "boot" else given, field.type))
             if columns[-1].null_count:
                 raise ValueError(f"samples without {field.name}")
-    return pa.table(columns, schema=SAMPLES)
+    return pa.table(columns, schema=schema)
 
 
-def _fits(document: dict) -> bool:
+def _fits(document: dict, schema: pa.Schema) -> bool:
     try:
-        _table([document])
+        _table([document], schema)
     except _MISFITS:
         return False
     return True

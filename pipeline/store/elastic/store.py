@@ -17,7 +17,9 @@ import pyarrow as pa
 
 from pipeline.rollup import COLUMNS, run_columns
 from pipeline.schema import KINDS
-from pipeline.store import BEGIN, CONFLICT, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded
+from pipeline.store import (
+    BEGIN, CONFLICT, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded, named_samples,
+)  # fmt: skip
 from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batch, check_clock
 from pipeline.store.elastic import audit, booked, budget, components, documents, names, retention, rollups, runs, samples
 from pipeline.store.elastic.away import GroupAway, Groups
@@ -305,12 +307,14 @@ class ElasticsearchStore:
         """See `Store.components`; of the groups that are there."""
         return self._ask(lambda reader: components.components(reader, node, from_ns, to_ns), () if node is None else (node,), None if node is None else (node,))
 
-    def samples(self, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int = SAMPLES_MAX) -> pa.Table:
+    def samples(
+        self, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int = SAMPLES_MAX, names: Sequence[str] | None = None
+    ) -> pa.Table:
         """See `Store.samples`."""
         if not of:
-            return SAMPLES.empty_table()
+            return (SAMPLES if names is None else named_samples(names)).empty_table()
         nodes = {node for node, _ in of}
-        return self._ask(lambda reader: components.samples(reader, component, of, from_ns, to_ns, most), nodes, nodes)
+        return self._ask(lambda reader: components.samples(reader, component, of, from_ns, to_ns, most, names), nodes, nodes)
 
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
         """See `Store.missing`."""

@@ -5,7 +5,7 @@ import pytest
 from jobdb.layers.amounts import Grid, measured
 from jobdb.layers.figures import figures
 from pipeline import steps as on_steps
-from pipeline.store import SAMPLES, Heard, TooManyComponents, TooManySamples
+from pipeline.store import SAMPLES, Heard, TooManyComponents, TooManySamples, named_samples
 from tests.integration.pipeline.conftest import MAKERS
 from tests.unit.pipeline.events import T0, run_event, sample_event
 
@@ -60,6 +60,18 @@ def test_samples_of_instances_come_back_by_time(open_store):
     assert rows(store.samples("block_device", [("cn1", "sda")], T0 + 9 * S, T0 + 10**15), "start") == []
 
 
+def test_some_values_of_samples_come_back_as_columns(open_store):
+    store = open_store()
+    store.append([disk(n, n, values={"read_bytes": n, "writes": n / 2} | ({"it's": 7} if n == 2 else {})) for n in (1, 2, 3)] + [disk(4, 2, instance="sdb", values={"reads": 1})])
+    names = ["writes", "it's", "none"]
+    found = store.samples("block_device", [("cn1", "sda"), ("cn1", "sdb")], T0 + 2 * S, T0 + 3 * S, names=names)
+    assert found.schema == named_samples(names)
+    told = sorted(tuple(row[name] for name in ("instance", "start", *names)) for row in found.to_pylist())
+    assert told == [("sda", T0 + S, 0.5, None, None), ("sda", T0 + 2 * S, 1, 7, None), ("sda", T0 + 3 * S, 1.5, None, None), ("sdb", T0 + 2 * S, None, None, None)]
+    assert store.samples("block_device", [], 0, T0, names=names).equals(named_samples(names).empty_table())
+    assert store.samples("tape", [("cn1", "sda")], 0, T0, names=names).num_rows == 0
+
+
 def test_samples_beyond_the_bound_are_refused_with_how_far_one_may_ask(open_store, monkeypatch):
     store = open_store()
     store.append([disk(n, n) for n in range(1, 41)])
@@ -72,6 +84,10 @@ def test_samples_beyond_the_bound_are_refused_with_how_far_one_may_ask(open_stor
     for module in ("duckdb_samples", "elastic.components"):
         monkeypatch.setattr(f"pipeline.store.{module}.SAMPLE_VALUES_MAX", 60)
         monkeypatch.setattr(f"pipeline.store.{module}.COMPONENTS_MAX", 0)
+    assert store.samples("block_device", of, T0, T0 + 60 * S, names=["reads"]).num_rows == 40, "80 values are not read"
+    with pytest.raises(TooManySamples) as caught:
+        store.samples("block_device", of, T0, T0 + 60 * S, names=["reads", "writes"])
+    assert T0 + 30 * S <= caught.value.until_ns < T0 + 31 * S
     with pytest.raises(TooManySamples) as caught:
         store.samples("block_device", of, T0, T0 + 60 * S)
     assert caught.value.until_ns < T0 + 40 * S
