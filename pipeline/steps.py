@@ -22,8 +22,8 @@ UNCHANGED_NS = 60 * SECOND_NS
 PERIOD_MAX_NS = 60 * SECOND_NS
 # Samples that lie so far outside a span tell what is known inside it.
 MARGIN_NS = UNCHANGED_NS + PERIOD_MAX_NS
-# Columns that are needed of samples.
-COLUMNS = ("boot", "start", "end", "values")
+# Columns of samples that are no values, see `pipeline.store.named_samples`.
+_NO_VALUES = ("node", "boot", "instance", "start", "end")
 STEPS_MAX = 5000
 # Names of values, each bucket's counted: no component has so many, but somebody might send them.
 NAMES_MAX = 400
@@ -103,7 +103,7 @@ def known(start_ns: np.ndarray, end_ns: np.ndarray, boot: np.ndarray) -> Known:
 
 
 def steps(samples: pa.Table, component: str, from_ns: int, to_ns: int, step_ns: int, wanted: frozenset[str] | None = None) -> Steps:
-    """The samples of one instance, as `pipeline.store.Store.samples` gives them (COLUMNS), with MARGIN_NS on both sides of the span, on steps that cover [from_ns, to_ns).
+    """The samples of one instance, as `pipeline.store.Store.samples` gives them, with or without `names`, with MARGIN_NS on both sides of the span, on steps that cover [from_ns, to_ns).
     wanted: names of values (of histograms, without bounds) that are left in; None: all. Raises ValueError for an empty span and for more than STEPS_MAX steps."""
     first, count = from_ns // step_ns, -(-to_ns // step_ns) - from_ns // step_ns
     if to_ns <= from_ns:
@@ -130,7 +130,7 @@ def on_edges(samples: pa.Table, component: str, edges: np.ndarray, wanted: froze
     start_ns = np.minimum(samples["start"].to_numpy(), end_ns)
     order = np.lexsort((end_ns, start_ns))
     start_ns, end_ns, boot = start_ns[order], end_ns[order], samples["boot"].to_numpy()[order]
-    borne = _borne(samples["values"], order)
+    borne = _borne(samples["values"], order) if "values" in samples.column_names else _named(samples, order)
     kept = sorted(borne, key=lambda name: -len(borne[name][0]))[:NAMES_MAX]
     grid = _Grid(known(start_ns, end_ns, boot), start_ns, end_ns, edges, step_ns)
     found: list[Counter | Gauge | Histogram] = []
@@ -221,6 +221,18 @@ def _borne(values: pa.ChunkedArray, order: np.ndarray) -> dict[str, Borne]:
             parts.setdefault(name, []).append((rows[of], items[of]))
         begin += len(chunk)
     return {name: (np.concatenate([rows for rows, _ in of]), np.concatenate([items for _, items in of])) for name, of in parts.items()}
+
+
+def _named(samples: pa.Table, order: np.ndarray) -> dict[str, Borne]:
+    """The same where each value has a column; those that no sample bears are left out."""
+    found = {}
+    for name in samples.column_names:
+        if name not in _NO_VALUES:
+            column = samples[name].to_numpy()[order]
+            rows = np.flatnonzero(~np.isnan(column))
+            if len(rows):
+                found[name] = (rows, column[rows])
+    return found
 
 
 def _column(borne: Borne, count: int) -> np.ndarray:

@@ -14,8 +14,12 @@ FILES_MAX = 20_000
 JOBS_MAX, JOB_NODES_MAX = 1000, 500_000
 # Jobs that began earlier before this one are not looked for.
 LONG_NS = 30 * 24 * 3600 * 10**9
-# Clients of one component that are told apart.
-CLIENTS_MAX = 5000
+# Clients of one component that are told apart, and samples of clients that are looked at; beyond it nothing is told apart.
+CLIENTS_MAX, CLIENT_SAMPLES_MAX = 5000, 1_000_000
+# Components of which samples are asked for in one question.
+AT_ONCE = 16
+# Keys of other jobs that are told of a component.
+JOBS_SHOWN_MAX = 20
 
 Span = tuple[int, int]
 

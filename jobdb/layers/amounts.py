@@ -1,7 +1,7 @@
 """What components did, on steps of time: out of their samples."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,14 +9,15 @@ import pyarrow as pa
 
 from pipeline.schema.components import COMPONENTS, Component
 from pipeline.steps import MARGIN_NS, SECOND_NS, STEPS_MAX, Counter, Gauge, Histogram, on_edges
+from pipeline.store import TooManySamples
 
 from . import Span
-from .spans import common
+from .spans import common, joined
 
-# Samples are read in pieces of so long at least.
-PIECE_NS = 3600 * SECOND_NS
-# Samples that begin and end in a time that is given, by the server's clock.
-Samples = Callable[[int, int], pa.Table]
+# The time of which samples are read at first; twice as much as before as long as it has no more samples than FEW, less where it has too many.
+PIECE_NS, FEW = 3600 * SECOND_NS, 10_000
+# Samples that touch a time, of each of some components.
+Samples = Callable[[int, int], Sequence[pa.Table]]
 Buckets = dict[float, float]
 
 
@@ -41,10 +42,9 @@ class Grid:
         """When each step begins."""
         return self.from_ns + np.arange(self.count) * self.step_ns
 
-    def pieces(self) -> Iterable[Span]:
-        """Whole steps of about PIECE_NS at a time."""
-        length_ns = max(PIECE_NS // self.step_ns, 1) * self.step_ns
-        return ((begin, min(begin + length_ns, self.to_ns)) for begin in range(self.from_ns, self.to_ns, length_ns))
+    def edge(self, at_ns: int) -> int:
+        """When the step begins that an instant lies in, or all end."""
+        return min(self.from_ns + (at_ns - self.from_ns) // self.step_ns * self.step_ns, self.to_ns)
 
 
 @dataclass
@@ -87,49 +87,75 @@ def together(parts: Sequence[Amounts], count: int) -> Amounts:
     return whole
 
 
-def measured(component: str, samples: Samples, spans: Sequence[Span], grid: Grid) -> Amounts:
-    """What a component did in `spans`. What samples say that cannot be (less than nothing) counts for nothing."""
-    found, kind = Amounts(np.zeros(grid.count)), COMPONENTS.get(component)
+def measured(component: str, samples: Samples, spans: Sequence[Sequence[Span]], grid: Grid) -> list[Amounts]:
+    """What each of some components of a kind did, in spans of its own. What samples say that cannot be (less than nothing) counts for nothing."""
+    found, kind = [Amounts(np.zeros(grid.count)) for _ in spans], COMPONENTS.get(component)
     if kind is None or kind.figures is None:
         return found
-    wanted = frozenset(name for names in kind.figures.values.values() for name in names)
-    for table, edges, step in _on(samples, spans, grid):
-        on = on_edges(table, component, edges, wanted)
-        is_inside = step >= 0
-        np.add.at(found.known_s, step[is_inside], on.known_s[is_inside])
-        by_name = {value.told.value.name: value for value in on.values}
-        for figure, names in kind.figures.values.items():
-            for name in names:
-                if name in by_name:
-                    _take(found, kind, figure, by_name[name], step, is_inside, on.known_s)
+    for piece, tables in _pieces(samples, joined(span for of in spans for span in of), grid, MARGIN_NS):
+        for amounts, table, of in zip(found, tables, spans, strict=True):
+            if here := common(of, [piece]):
+                _measure(amounts, kind, table, here, grid)
     return found
 
 
-def moved(component: str, samples: Samples, names: Sequence[str], spans: Sequence[Span], grid: Grid) -> np.ndarray:
-    """Of each step, what counters of some instances together moved by."""
-    found = np.zeros(grid.count)
-    for table, edges, step in _on(samples, spans, grid):
+def _measure(found: Amounts, kind: Component, table: pa.Table, here: Sequence[Span], grid: Grid) -> None:
+    edges, step = _edges(here, grid)
+    on = on_edges(table, kind.name, edges)
+    is_inside = step >= 0
+    np.add.at(found.known_s, step[is_inside], on.known_s[is_inside])
+    by_name = {value.told.value.name: value for value in on.values}
+    for figure, names in kind.figures.values.items() if kind.figures else ():
+        for name in names:
+            if name in by_name:
+                _take(found, kind, figure, by_name[name], step, is_inside, on.known_s)
+
+
+def moved(component: str, samples: Samples, spans: Sequence[Span], grid: Grid) -> list[dict[str, np.ndarray]]:
+    """Of each table that `samples` gives, by name of a value: what counters of all its instances together moved by in each step."""
+    found: list[dict[str, np.ndarray]] = []
+    for piece, tables in _pieces(samples, spans, grid, 0):
+        edges, step = _edges(common(spans, [piece]), grid)
         is_inside = step >= 0
-        for value in on_edges(table, component, edges, frozenset(names)).values:
-            if isinstance(value, Counter):
-                np.add.at(found, step[is_inside], np.maximum(value.moved, 0.0)[is_inside])
+        found = found or [{} for _ in tables]
+        for by_name, table in zip(found, tables, strict=True):
+            for value in on_edges(table, component, edges).values:
+                if isinstance(value, Counter):
+                    here = by_name.setdefault(value.told.value.name, np.zeros(grid.count))
+                    np.add.at(here, step[is_inside], np.maximum(value.moved, 0.0)[is_inside])
     return found
 
 
-def _on(samples: Samples, spans: Sequence[Span], grid: Grid):
-    """Piece by piece: samples, edges of the steps and spans in it, and to which step of the grid each part between them belongs, -1 to none."""
-    for piece in grid.pieces():
-        here = common(spans, [piece])
-        if not here:
-            continue
-        low, high = here[0][0], here[-1][1]
-        starts = grid.t_ns
-        inner = starts[(starts > low) & (starts < high)]
-        edges = np.unique(np.concatenate([inner, np.array(here, dtype=np.int64).ravel()]))
-        step = (edges[:-1] - grid.from_ns) // grid.step_ns
-        span = np.searchsorted([begin for begin, _ in here], edges[:-1], side="right") - 1
-        step[edges[:-1] >= np.array([end for _, end in here])[span]] = -1
-        yield samples(max(low - MARGIN_NS, 0), high + MARGIN_NS), edges, step
+def _pieces(samples: Samples, spans: Sequence[Span], grid: Grid, margin_ns: int) -> Iterator[tuple[Span, Sequence[pa.Table]]]:
+    """Whole steps of the grid in which any of the spans lie, with the samples of these. Raises TooManySamples where one step has too many."""
+    begin_ns, length_ns, growth = grid.from_ns, PIECE_NS, 2
+    while begin_ns < grid.to_ns:
+        end_ns = grid.edge(begin_ns + max(length_ns, grid.step_ns))
+        here = common(spans, [(begin_ns, end_ns)])
+        if here:
+            try:
+                tables = samples(max(here[0][0] - margin_ns, 0), here[-1][1] + margin_ns)
+            except TooManySamples as error:
+                until_ns = grid.edge(error.until_ns - margin_ns)
+                if not begin_ns < until_ns < end_ns:
+                    raise
+                length_ns, growth = until_ns - begin_ns, 1
+                continue
+            yield (begin_ns, end_ns), tables
+            if sum(table.num_rows for table in tables) <= FEW:
+                length_ns *= growth
+        begin_ns = end_ns
+
+
+def _edges(here: Sequence[Span], grid: Grid) -> tuple[np.ndarray, np.ndarray]:
+    """The edges of steps and spans, and to which step of the grid each part between them belongs, -1 to none."""
+    starts = grid.t_ns
+    inner = starts[(starts > here[0][0]) & (starts < here[-1][1])]
+    edges = np.unique(np.concatenate([inner, np.array(here, dtype=np.int64).ravel()]))
+    step = (edges[:-1] - grid.from_ns) // grid.step_ns
+    span = np.searchsorted([begin for begin, _ in here], edges[:-1], side="right") - 1
+    step[edges[:-1] >= np.array([end for _, end in here])[span]] = -1
+    return edges, step
 
 
 def _take(

@@ -3,21 +3,24 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.schema.components import COMPONENTS
+from pipeline.store import TooManySamples
 
-from . import CLIENTS_MAX
-from .amounts import Amounts, Grid, Samples, moved
+from . import CLIENTS_MAX, TooManyToTell
+from .amounts import Amounts, Grid, moved
 from .plan import Client
 from .served import Served
 
-# The samples of some components on a node, by kind and instances.
-SamplesOf = Callable[[str, str, Sequence[str]], Samples]
+# The samples of some components of a kind, (node, instance), that touch a time: of some values.
+SamplesOf = Callable[[str, Sequence[tuple[str, str]], Sequence[str]], Callable[[int, int], pa.Table]]
 
 
 def apportioned(served: Served, whole: Amounts, samples_of: SamplesOf, clients: Sequence[Client] | None, grid: Grid) -> Amounts | None:
     """The job's share of the bytes. clients: those through which it reaches the component. None where they cannot be told apart: not all of their addresses are
-    known, none of them is counted, one of those that are is not for this job alone, or there are too many."""
+    known, none of them is counted, one of those that are is not for this job alone, or there are too many, or too many samples of them."""
     kinds = {kind for kind, _ in served.counted}
     if clients is None or len(kinds) != 1 or len(served.counted) > CLIENTS_MAX:
         return None
@@ -32,13 +35,22 @@ def apportioned(served: Served, whole: Amounts, samples_of: SamplesOf, clients: 
     if not ours or not all(client.is_alone for client in ours):
         return None
     mine = {client.address for client in ours}
-    groups = [[name for address, names in by_address.items() if (address in mine) == is_ours for name in names] for is_ours in (True, False)]
+    instances = [name for address in mine for name in by_address[address]]
+    every = samples_of(kind, [(served.node, instance) for _, instance in served.counted], sorted({name for names in counts.values.values() for name in names}))
+
+    def samples(from_ns: int, to_ns: int) -> list[pa.Table]:
+        found = every(from_ns, to_ns)
+        return [found.filter(pc.is_in(found["instance"], pa.array(instances))), found]
+
+    try:
+        of_job, of_all = moved(kind, samples, served.spans, grid)
+    except (TooManySamples, TooManyToTell):
+        return None
     found = Amounts(whole.known_s)
     for figure, names in counts.values.items():
         if figure not in whole.sums:
             continue
-        of_job, of_others = (moved(kind, samples_of(served.node, kind, some), names, served.spans, grid) if some else np.zeros(grid.count) for some in groups)
-        shares = _shares(of_job, of_job + of_others, whole.sums[figure])
+        shares = _shares(*(sum((of[name] for name in names if name in of), np.zeros(grid.count)) for of in (of_job, of_all)), whole.sums[figure])
         if shares is None:
             return None
         found.sums[figure] = whole.sums[figure] * shares

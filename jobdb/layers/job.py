@@ -1,6 +1,7 @@
 """The layers of one job: what their components did, what of it was the job's, and how much more that is than the layer before was asked for."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.schema.components import COMPONENTS
-from pipeline.store import Store
+from pipeline.store import Store, TooManySamples
 
-from . import CLIENT, LAYERS, SAMPLES_MAX, TooManyToTell
-from .amounts import Amounts, Grid, Samples, measured, together
+from . import AT_ONCE, CLIENT, CLIENT_SAMPLES_MAX, JOBS_SHOWN_MAX, LAYERS, SAMPLES_MAX, TooManyToTell
+from .amounts import Amounts, Grid, measured, together
 from .clients import apportioned
 from .figures import VOLUMES, Figures, blank, figures
 from .plan import Part, Plan, System
@@ -25,20 +26,29 @@ _BYTES = ("read_bytes", "write_bytes")
 
 
 class Reader:
-    """Samples of the components of a plan. Raises TooManyToTell where they are more than SAMPLES_MAX."""
+    """Samples of the components of a plan. Raises TooManyToTell where they are more than `most`."""
 
-    def __init__(self, plan: Plan, store: Store) -> None:
-        self._store, self._offsets, self._left = store, dict(plan.offsets), SAMPLES_MAX
+    def __init__(self, plan: Plan, store: Store, most: int) -> None:
+        self._store, self._offsets, self._most, self._read = store, dict(plan.offsets), most, 0
 
-    def of(self, node: str, component: str, instances: Sequence[str]) -> Samples:
-        """By the server's clock."""
-        ahead_ns, of = self._offsets.get(node, 0), [(node, instance) for instance in instances]
+    def ahead_ns(self, node: str) -> int:
+        """By how much a server's clock is ahead."""
+        return self._offsets.get(node, 0)
+
+    def of(self, component: str, of: Sequence[tuple[str, str]], names: Sequence[str] | None) -> Callable[[int, int], pa.Table]:
+        """Those of some instances (node, instance) whose clocks are all ahead by as much, with their times set right. names: as of `Store.samples`."""
+        ahead_ns = self.ahead_ns(of[0][0])
 
         def samples(from_ns: int, to_ns: int) -> pa.Table:
-            found = self._store.samples(component, of, max(from_ns + ahead_ns, 0), max(to_ns + ahead_ns, 0))
-            self._left -= found.num_rows
-            if self._left < 0:
-                raise TooManyToTell(f"the components that served the job have told more than {SAMPLES_MAX} samples in its time, and no more are looked at")
+            if self._read <= self._most:
+                try:
+                    found = self._store.samples(component, of, max(from_ns + ahead_ns, 0), max(to_ns + ahead_ns, 0), names=names)
+                except TooManySamples as error:
+                    error.until_ns -= ahead_ns
+                    raise
+                self._read += found.num_rows
+            if self._read > self._most:
+                raise TooManyToTell(f"the components that served the job have told more than {self._most} samples in its time, and no more are looked at")
             for name in ("start", "end") if ahead_ns else ():
                 found = found.set_column(found.column_names.index(name), name, pc.subtract(found[name], ahead_ns))
             return found
@@ -62,7 +72,7 @@ class _Told:
 
 def layers(plan: Plan, store: Store) -> dict[str, Any]:
     """The answer of the API. Raises TooManyToTell, and StoreError."""
-    reader = Reader(plan, store)
+    reader, clients = Reader(plan, store, SAMPLES_MAX), Reader(plan, store, CLIENT_SAMPLES_MAX)
     length_ns = plan.to_ns - plan.from_ns
     grid = Grid(plan.from_ns, plan.to_ns, max(STEP_NS, -(-length_ns // STEPS_MAX)))
     systems = []
@@ -70,21 +80,53 @@ def layers(plan: Plan, store: Store) -> dict[str, Any]:
         found = [_client(system)]
         before = {CLIENT: system.asked}
         for layer in LAYERS[1:]:
-            told = [_told(part, reader, grid) for part in system.parts if part.served.layer == layer]
+            parts = [part for part in system.parts if part.served.layer == layer]
+            wholes = _measured([part.served for part in parts], reader, grid)
+            told = [_told(part, whole, clients, grid) for part, whole in zip(parts, wholes, strict=True)]
             if told:
                 found.append(_layer(layer, told, before, grid))
         systems.append({"name": system.name, "kind": system.kind, "layers": found})
     return {"from_ns": plan.from_ns, "to_ns": plan.to_ns, "has_topology": plan.has_topology, "file_systems": systems, "elsewhere": plan.elsewhere}
 
 
-def _told(part: Part, reader: Reader, grid: Grid) -> _Told:
-    served = part.served
-    whole = measured(served.component, reader.of(served.node, served.component, [served.instance]), served.spans, grid)
+def _measured(components: Sequence[Served], reader: Reader, grid: Grid) -> list[Amounts]:
+    """What each did; asked for together is what is of one kind."""
+    alike, found = defaultdict(list), {}
+    for place, one in enumerate(components):
+        alike[one.component, reader.ahead_ns(one.node)].append(place)
+    for (component, _), places in alike.items():
+        for begin in range(0, len(places), AT_ONCE):
+            some = places[begin : begin + AT_ONCE]
+            samples = _each([(components[place].node, components[place].instance) for place in some], component, reader)
+            found |= zip(some, measured(component, samples, [components[place].spans for place in some], grid), strict=True)
+    return [found[place] for place in range(len(components))]
+
+
+def _each(of: Sequence[tuple[str, str]], component: str, reader: Reader) -> Callable[[int, int], list[pa.Table]]:
+    """The samples of each of some instances: of the values those that figures are made of, where their names are known, as those of histograms are not."""
+    kind = COMPONENTS.get(component)
+    names = None if kind is None or kind.figures is None else kind.names(kind.figures.values)
+    # One that is another target since is there twice.
+    once = list(dict.fromkeys(of))
+    every, instances = reader.of(component, once, names), pa.array(["\0".join(one) for one in once])
+
+    def samples(from_ns: int, to_ns: int) -> list[pa.Table]:
+        found = every(from_ns, to_ns)
+        which = pc.index_in(pc.binary_join_element_wise(found["node"], found["instance"], "\0"), instances).to_numpy()
+        order = np.argsort(which, kind="stable")
+        found, ends = found.take(pa.array(order)), np.searchsorted(which[order], np.arange(len(once)), side="right")
+        of_each = {one: found.slice(begin, end - begin) for one, begin, end in zip(once, [0, *ends[:-1]], ends, strict=True)}
+        return [of_each[one] for one in of]
+
+    return samples
+
+
+def _told(part: Part, whole: Amounts, clients: Reader, grid: Grid) -> _Told:
     if not whole.known_s.any():
         return _Told(part, whole, None, None)
     if not part.is_shared:
         return _Told(part, whole, whole, "alone")
-    own = apportioned(served, whole, reader.of, part.clients, grid)
+    own = apportioned(part.served, whole, clients.of, part.clients, grid)
     return _Told(part, whole, own, None if own is None else "clients")
 
 
@@ -122,7 +164,7 @@ def _component(told: _Told) -> dict[str, Any]:
     return {
         "node": served.node, "component": served.component, "instance": served.instance, "target": served.target, "is_certain": served.is_certain,
         "figures": figures(told.whole) if told.is_heard else blank(), "own": own, "how": told.how, "other_jobs": len(told.part.other_jobs),
-        "jobs": list(told.part.other_jobs), "known_s": float(told.whole.known_s.sum()),
+        "jobs": list(told.part.other_jobs[:JOBS_SHOWN_MAX]), "known_s": float(told.whole.known_s.sum()),
     }  # fmt: skip
 
 
@@ -144,8 +186,8 @@ def _ratio(own: Figures | None, before: Figures | None, name: str) -> float | No
 
 def rates(plan: Plan, store: Store, components: Sequence[Served], step_ns: int) -> dict[str, Any]:
     """What some components of a plan did over time, as the API answers it. Raises ValueError for steps that cannot be, TooManyToTell, and StoreError."""
-    reader, grid = Reader(plan, store), Grid(plan.from_ns, plan.to_ns, step_ns)
-    told = [measured(one.component, reader.of(one.node, one.component, [one.instance]), one.spans, grid) for one in components]
+    grid = Grid(plan.from_ns, plan.to_ns, step_ns)
+    told = _measured(components, Reader(plan, store, SAMPLES_MAX), grid)
     answer: dict[str, Any] = {"from_ns": plan.from_ns, "to_ns": plan.to_ns, "step_s": step_ns / 1e9, "t_ns": grid.t_ns.tolist()}
     for name in VOLUMES:
         answer[f"{name}_per_s"] = _over_time([_divided(one.sums[name], one.known_s) for one in told if name in one.sums])

@@ -73,6 +73,11 @@ class Component:
         """How many seconds the unit of a value is. Raises KeyError for one that is no time."""
         return SECONDS[next(one.unit for one in self.values if one.name == value) or ""]
 
+    def names(self, figures: Mapping[str, tuple[str, ...]]) -> list[str] | None:
+        """By which names samples bear the values of some figures; None where some are histograms, whose bounds only samples tell."""
+        names = {name for names in figures.values() for name in names}
+        return None if any(one.kind == "histogram" for one in self.values if one.name in names) else sorted(names)
+
 
 @dataclass(frozen=True)
 class Told:

@@ -27,11 +27,9 @@ from .errors import ApiError, bad_parameter
 from .job_records import QUEUE_GRAIN_NS
 
 # Of the answers; in the keys of the cache, so that another version's answers are none.
-FORMAT = 1
+FORMAT = 2
 # Of a running job layers are worked out once in so much of its time, and at most so often.
 GRAIN_SHARE, GRAIN_NS = 100, 10 * 10**9
-# Keys of other jobs that are told of a component.
-JOBS_SHOWN_MAX = 20
 _KEYS = frozenset(("from_ns", "to_ns", "has_topology", "file_systems", "elsewhere"))
 _RATES = ("read_bytes_per_s", "write_bytes_per_s", "read_ops_per_s", "write_ops_per_s", "metadata_ops_per_s", "queue")
 _SERIES_KEYS = frozenset(("from_ns", "to_ns", "step_s", "t_ns", *_RATES))
@@ -67,7 +65,7 @@ class LayerAnswers:
             found = self._kept(made, "layers", (), _is_layers, lambda: layers(made, self._store))
         answer = orjson.loads(found)
         for component in _components(answer):
-            component["jobs"] = component["jobs"][:JOBS_SHOWN_MAX] if names_jobs else None
+            component["jobs"] = component["jobs"] if names_jobs else None
         return encoded(answer)
 
     def series(self, job: Job, question: Question) -> bytes:

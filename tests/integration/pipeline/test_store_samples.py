@@ -5,6 +5,7 @@ import pytest
 from jobdb.layers.amounts import Grid, measured
 from jobdb.layers.figures import figures
 from pipeline import steps as on_steps
+from pipeline.schema.components import COMPONENTS
 from pipeline.store import SAMPLES, Heard, TooManyComponents, TooManySamples, named_samples
 from tests.integration.pipeline.conftest import MAKERS
 from tests.unit.pipeline.events import T0, run_event, sample_event
@@ -62,12 +63,20 @@ def test_samples_of_instances_come_back_by_time(open_store):
 
 def test_some_values_of_samples_come_back_as_columns(open_store):
     store = open_store()
-    store.append([disk(n, n, values={"read_bytes": n, "writes": n / 2} | ({"it's": 7} if n == 2 else {})) for n in (1, 2, 3)] + [disk(4, 2, instance="sdb", values={"reads": 1})])
+    store.append(
+        [disk(n, n, values={"read_bytes": n, "writes": n / 2} | ({"it's": 7} if n == 2 else {})) for n in (1, 2, 3)]
+        + [disk(4, 2, instance="sdb", values={"reads": 1})]
+    )
     names = ["writes", "it's", "none"]
     found = store.samples("block_device", [("cn1", "sda"), ("cn1", "sdb")], T0 + 2 * S, T0 + 3 * S, names=names)
     assert found.schema == named_samples(names)
     told = sorted(tuple(row[name] for name in ("instance", "start", *names)) for row in found.to_pylist())
-    assert told == [("sda", T0 + S, 0.5, None, None), ("sda", T0 + 2 * S, 1, 7, None), ("sda", T0 + 3 * S, 1.5, None, None), ("sdb", T0 + 2 * S, None, None, None)]
+    assert told == [
+        ("sda", T0 + S, 0.5, None, None),
+        ("sda", T0 + 2 * S, 1, 7, None),
+        ("sda", T0 + 3 * S, 1.5, None, None),
+        ("sdb", T0 + 2 * S, None, None, None),
+    ]
     assert store.samples("block_device", [], 0, T0, names=names).equals(named_samples(names).empty_table())
     assert store.samples("tape", [("cn1", "sda")], 0, T0, names=names).num_rows == 0
 
@@ -107,7 +116,15 @@ def test_what_was_stored_comes_out_on_steps(open_store):
 
 def test_what_was_stored_makes_a_layers_figures(open_store):
     store = open_store()
-    store.append([sample_event(n, component="gluster_server", instance="_b1", start=T0 + n * S, end=T0 + (n + 1) * S, values={"read_bytes": 100, "read": 2, "read_ns": S}) for n in range(1, 9)])
-    samples = lambda from_ns, to_ns: store.samples("gluster_server", [("cn1", "_b1")], from_ns, to_ns)  # noqa: E731
-    found = measured("gluster_server", samples, [(T0 + 3 * S, T0 + 5 * S + S // 2)], Grid(T0, T0 + 60 * S, 10 * S))
-    assert figures(found)["read_bytes"] == 250 and figures(found)["read_latency"]["mean_s"] == 0.5 and found.known_s.tolist() == [2.5, 0, 0, 0, 0, 0]
+    store.append(
+        [
+            sample_event(
+                n, component="gluster_server", instance="_b1", start=T0 + n * S, end=T0 + (n + 1) * S, values={"read_bytes": 100, "read": 2, "read_ns": S}
+            )
+            for n in range(1, 9)
+        ]
+    )
+    for names in (None, COMPONENTS["gluster_server"].names({"": ("read_bytes", "read", "read_ns")})):
+        samples = lambda from_ns, to_ns, names=names: [store.samples("gluster_server", [("cn1", "_b1")], from_ns, to_ns, names=names)]  # noqa: E731
+        (found,) = measured("gluster_server", samples, [[(T0 + 3 * S, T0 + 5 * S + S // 2)]], Grid(T0, T0 + 60 * S, 10 * S))
+        assert figures(found)["read_bytes"] == 250 and figures(found)["read_latency"]["mean_s"] == 0.5 and found.known_s.tolist() == [2.5, 0, 0, 0, 0, 0]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import steps as on_steps
 from pipeline.schema import KINDS, components
 from pipeline.steps import MARGIN_NS, NAMES_MAX, Counter, Gauge, Histogram, known, steps
 
@@ -43,7 +42,7 @@ def disk(monkeypatch):
 def table(*samples):
     """(from s, to s, values, and perhaps boot) each."""
     rows = [{"start": round(a * S), "end": round(b * S), "values": list(values.items()), "boot": boot[0] if boot else 1} for a, b, values, *boot in samples]
-    schema = pa.schema([KINDS["sample"].arrow.field(name) for name in on_steps.COLUMNS])
+    schema = pa.schema([KINDS["sample"].arrow.field(name) for name in ("boot", "start", "end", "values")])
     return pa.Table.from_pylist(rows, schema=schema)
 
 

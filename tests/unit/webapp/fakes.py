@@ -11,7 +11,7 @@ from jobdb.repository import JobDB
 from pipeline.retention import Keeper
 from pipeline.rollup import class_of, roll_up
 from pipeline.rollup import table as summed
-from pipeline.store import SAMPLES, Heard, Progress, Proof, TooManyRuns, TooManySamples
+from pipeline.store import SAMPLES, Heard, Progress, Proof, TooManyRuns, TooManySamples, named_samples
 from tests.unit.jobdb.tables import SCHEMA, T0, row, table
 from webapp.api import create_app
 
@@ -93,11 +93,13 @@ class FakeStore:
                 found.setdefault((one["node"], one["component"], one["instance"]), []).append(one)
         return [Heard(*key, min(one["start"] for one in of), max(one["end"] for one in of)) for key, of in sorted(found.items())]
 
-    def samples(self, component, of, from_ns, to_ns, most=100_000):
+    def samples(self, component, of, from_ns, to_ns, most=100_000, names=None):
         self.samples_asked += 1
         found = [one for one in self._samples(from_ns, to_ns) if one["component"] == component and (one["node"], one["instance"]) in of]
         if len(found) > self.samples_max:
             raise TooManySamples(component, self.samples_max, found[self.samples_max]["start"] - 1)
+        if names is not None:
+            return pa.Table.from_pylist([one | {"boot": 255} | {name: one["values"].get(name) for name in names} for one in found], schema=named_samples(names))
         return pa.Table.from_pylist([one | {"boot": 255, "values": list(one["values"].items())} for one in found], schema=SAMPLES)
 
     def _samples(self, from_ns, to_ns):

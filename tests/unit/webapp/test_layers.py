@@ -2,6 +2,7 @@
 
 import pytest
 
+from jobdb.layers.served import Served
 from jobdb.queue import QueueJob
 from jobdb.topology.layouts import Layout, Part
 from jobdb.topology.site import load
@@ -362,3 +363,34 @@ def test_clients_of_which_only_some_are_known_are_not_taken_for_all(gluster, tmp
     apply(gluster, tmp_path / "site", GLUSTER + forwarding + '[[address]]\nnodes = "fwd1"\naddresses = "10.77.0.99"\n', at_s=-40)
     storage = layer_of(of_job(gluster), "storage")
     assert storage["how"] == "clients" and storage["own"]["read_bytes"] == round(2 * 400 * MIB * 2 / 3)
+
+
+@pytest.mark.parametrize("bound", ["of a question", "of an answer"])
+def test_clients_of_which_too_much_is_told_are_not_told_apart(gluster, monkeypatch, bound):
+    run(gluster, "8", 1001, "n2", 0, 100)
+    for server in ("s1", "s2"):
+        clients(gluster, server, f"_b{server[1]}", n1=(300, 10), n2=(100, 30), n3=(1, 1), n4=(1, 1))
+    if bound == "of a question":
+        gluster.store.samples_max = 2
+    else:
+        monkeypatch.setattr("jobdb.layers.job.CLIENT_SAMPLES_MAX", 2)
+    storage = layer_of(of_job(gluster), "storage")
+    assert (storage["how"], storage["own"], storage["figures"]["read_bytes"]) == (None, None, 800 * MIB), "the rest is told"
+
+
+def test_what_is_kept_of_a_large_site_stays_small(site):
+    thrashing(site)
+    for number in range(25):
+        run(site, f"o{number:02}", 1001, "n2", number, number + 1)
+    (component,) = layer_of(of_job(site, "boss"), "forwarding")["components"]
+    assert component["other_jobs"] == 25 and component["jobs"] == [f"o{number:02}" for number in range(20)]
+    served = Served("work", "storage", "nas1", "nfs_server", "export1", "e1", True, ((0, 1),), {"n1": ((0, 1),)})
+    assert "n1" not in repr(served), "all nodes of a file system, once for each of its targets"
+
+
+def test_a_target_that_is_called_otherwise_since_counts_for_both_times(site, tmp_path):
+    apply(site, tmp_path / "site", SITE.replace('kind = "export"', 'kind = "share"'), at_s=25)
+    run(site, "7", 1000, "n1", 0, 100, read_of())
+    site.store.sample_rows.append(told("nas1", "nfs_server", "export1", 0, 100, read_bytes=1000))
+    storage = layer_of(of_job(site), "storage")
+    assert sorted(one["figures"]["read_bytes"] for one in storage["components"]) == [250, 750] and storage["figures"]["read_bytes"] == 1000

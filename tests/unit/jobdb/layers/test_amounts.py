@@ -6,18 +6,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jobdb.layers.amounts import PIECE_NS, Grid, measured, moved, together
+from jobdb.layers import amounts
+from jobdb.layers.amounts import PIECE_NS, Grid, moved, together
 from jobdb.layers.figures import blank, figures
 from jobdb.layers.spans import common, joined, without
 from pipeline.steps import MARGIN_NS, STEPS_MAX
-from pipeline.store import SAMPLES
+from pipeline.store import SAMPLES, TooManySamples
 
 S = 10**9
 HOUR = 3600 * S
 START = 10**6 * S
 
 
-def samples(*rows):
+def samples(*rows, most=10**6):
     """As a store gives them: (start_s, end_s, values), s after START."""
     asked = []
 
@@ -27,10 +28,19 @@ def samples(*rows):
             {"node": "s", "boot": 1, "instance": "b", "start": START + int(start * S), "end": START + int(end * S), "values": list(values.items())}
             for start, end, values in rows
         ]
-        return pa.Table.from_pylist([one for one in found if one["end"] >= from_ns and one["start"] <= to_ns], schema=SAMPLES)
+        found = [one for one in found if one["end"] >= from_ns and one["start"] <= to_ns]
+        if len(found) > most:
+            raise TooManySamples("it", most, found[most]["start"] - 1)
+        return [pa.Table.from_pylist(found, schema=SAMPLES)]
 
     read.asked = asked
     return read
+
+
+def measured(component, read, spans, grid):
+    """Of one component."""
+    (found,) = amounts.measured(component, read, [spans], grid)
+    return found
 
 
 def spans(*pairs):
@@ -69,8 +79,35 @@ def test_pieces_add_up_to_the_whole():
     found = measured("block_device", read, spans((0, hours * 3600)), grid(hours * 3600, 10))
     assert found.total("read_ops") == pytest.approx(hours * 3600) and found.known_s.sum() == pytest.approx(hours * 3600)
     assert figures(found)["queue_mean"] == pytest.approx(0.5) == figures(found)["queue_max"]
-    assert len(read.asked) == hours and read.asked[0] == (START - MARGIN_NS, START + PIECE_NS + MARGIN_NS), "an hour at a time"
-    assert moved("block_device", read, ["reads"], spans((0, 30)), grid(30, 30)).tolist() == pytest.approx([30])
+    assert [(low + MARGIN_NS - START, high - MARGIN_NS - START) for low, high in read.asked] == [
+        (0, PIECE_NS),
+        (PIECE_NS, 3 * PIECE_NS),
+        (3 * PIECE_NS, 5 * PIECE_NS),
+    ]
+    (by_name,) = moved("block_device", read, spans((0, 30)), grid(30, 30))
+    assert by_name["reads"].tolist() == pytest.approx([30])
+
+
+def test_of_a_time_with_too_many_samples_a_part_is_read():
+    rows = [(at, at + 1, {"reads": 1}) for at in range(-200, 1200)]
+    read = samples(*rows, most=400)
+    found = measured("block_device", read, spans((0, 1000)), grid(1000, 10))
+    assert found.sums["read_ops"].tolist() == pytest.approx([10] * 100) and len(read.asked) == 8, "refused once, and then 150 s at a time"
+    with pytest.raises(TooManySamples):
+        measured("block_device", samples(*rows, most=100), spans((0, 1000)), grid(1000, 10))
+
+
+def test_a_year_with_few_samples_takes_few_questions():
+    days, read = 365, samples((0, 10, {"reads": 5}))
+    found = measured("block_device", read, spans((0, days * 86400)), grid(days * 86400, days * 86400 / 2000))
+    assert found.total("read_ops") == 5 and len(read.asked) < 15
+
+
+def test_components_asked_for_together_have_spans_of_their_own():
+    (one,), (other,) = samples((0, 10, {"reads": 10}))(0, 2**62), samples((0, 10, {"reads": 20}))(0, 2**62)
+    of = [spans((0, 5)), spans((5, 10))]
+    found = amounts.measured("block_device", lambda low, high: [one, other], of, grid(10, 10))
+    assert [part.total("read_ops") for part in found] == [5, 10]
 
 
 def test_histograms_make_times():
