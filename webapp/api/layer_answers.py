@@ -76,9 +76,9 @@ class LayerAnswers:
             made = _within(made, question)
             try:
                 step_ns = step_for(made.from_ns, made.to_ns, question.points)
-                return self._kept(made, "series", astuple(question), _is_series, lambda: rates(made, self._store, chosen, step_ns))
             except ValueError as error:
                 raise ApiError(400, "bad_parameter", f"parameters from_ns, to_ns and points: {error}", "ask for a shorter span or fewer points") from error
+            return self._kept(made, "series", astuple(question), _is_series, lambda: rates(made, self._store, chosen, step_ns))
 
     def _plan(self, job: Job) -> Plan:
         runs, is_seen = self._analyses.runs(job)

@@ -394,3 +394,13 @@ def test_a_target_that_is_called_otherwise_since_counts_for_both_times(site, tmp
     site.store.sample_rows.append(told("nas1", "nfs_server", "export1", 0, 100, read_bytes=1000))
     storage = layer_of(of_job(site), "storage")
     assert sorted(one["figures"]["read_bytes"] for one in storage["components"]) == [250, 750] and storage["figures"]["read_bytes"] == 1000
+
+
+def test_a_fault_of_the_server_is_not_said_to_be_the_askers(site, monkeypatch):
+    thrashing(site)
+
+    def broken(*_):
+        raise ValueError("not what was asked for")
+
+    monkeypatch.setattr("webapp.api.layer_answers.rates", broken)
+    assert of_job(site, path=f"{LAYERS}/series?file_system=work&layer=forwarding", status=500)["error"]["code"] == "internal_error"
