@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pipeline.schema.components import COMPONENTS
 from pipeline.store import Store, TooManySamples
 
-from . import AT_ONCE, CLIENT, CLIENT_SAMPLES_MAX, JOBS_SHOWN_MAX, LAYERS, SAMPLES_MAX, TooManyToTell
+from . import AT_ONCE, CLIENT, CLIENT_SAMPLES_MAX, JOBS_SHOWN_MAX, LAYERS, METADATA, SAMPLES_MAX, STORAGE, TooManyToTell
 from .amounts import Amounts, Grid, measured, together
 from .clients import apportioned
 from .figures import VOLUMES, Figures, blank, figures
@@ -147,7 +147,9 @@ def _layer(layer: str, told: list[_Told], before: dict[str, Figures], grid: Grid
     if how is not None:
         owns = together([one.own for one in counted if one.own is not None], grid.count)
         own = _only_bytes(owns) if how != "alone" else figures(owns)
-    of = next((name for name in reversed(before) if any(before[name][one] is not None for one in _BYTES)), None)
+    # Metadata servers are asked by clients and forwarding nodes, not by storage.
+    ahead = [name for name in reversed(before) if (name, layer) != (STORAGE, METADATA)]
+    of = next((name for name in ahead if any(before[name][one] is not None for one in _BYTES)), None)
     amplification = {direction: _ratio(own, before[of] if of else None, f"{direction}_bytes") for direction in ("read", "write")}
     if own is not None:
         before[layer] = own

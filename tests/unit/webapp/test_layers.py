@@ -269,6 +269,19 @@ def test_disks_beneath_servers_of_files_are_not_added_to_them(site, tmp_path):
     assert (round(disk["figures"]["queue_mean"], 9), disk["known_s"]) == (3.0, 50.0), "of the other half nothing is known"
 
 
+def test_what_metadata_servers_read_is_held_against_those_that_ask_them(site, tmp_path):
+    metadata = '[[target]]\nfile_system = "work"\nkind = "mdt"\nnames = "m1"\nservers = "meta1"\ncomponent = "nfs_server"\ninstance = "meta"\n'
+    apply(site, tmp_path / "site", SITE + metadata, at_s=-50)
+    thrashing(site)
+    site.store.sample_rows += [
+        told("nas1", "nfs_server", "export1", 0, 100, read_bytes=700 * MIB),
+        told("meta1", "nfs_server", "meta", 0, 100, read_bytes=35 * MIB),
+    ]
+    answer = of_job(site)
+    assert (layer_of(answer, "storage")["of"], layer_of(answer, "storage")["amplification"]["read"]) == ("forwarding", 2.0)
+    assert (layer_of(answer, "metadata")["of"], layer_of(answer, "metadata")["amplification"]["read"]) == ("forwarding", 0.1)
+
+
 def test_values_that_cannot_be(site):
     run(site, "7", 1000, "n1", 0, 100, read_of())
     site.store.sample_rows += [
