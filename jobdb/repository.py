@@ -17,7 +17,7 @@ from .engine import JobDBAway, JobDBError, Transactions, make_engine, message
 from .job import Job, JobStep, Owner
 from .job_rows import has_profile, read_jobs, read_steps, select_jobs
 from .launches import apply
-from .layers.others import Others, others
+from .layers.others import Anywhere, OnNodes, anywhere, on_nodes
 from .models import FIGURES, ClockRow, JobRow, PlaceRow, ProfileRow, ProfileTextRow, QueueNodeRow, QueueRow
 from .profile import FORMAT
 from .queue import Problem, QueueJob, QueueKey
@@ -239,9 +239,13 @@ class JobDB:
         names = set(nodes)
         return self._transactions.read(lambda session: offsets_at(session, names, at_ns))
 
-    def others(self, job: Job, from_ns: int, to_ns: int) -> Others:
-        """Which other jobs ran in a time, and where."""
-        return self._transactions.read(others(job.key, from_ns, to_ns))
+    def others_on(self, job: Job, nodes: Iterable[str], from_ns: int, to_ns: int) -> OnNodes:
+        """Which other jobs had some nodes in a time, see `jobdb.layers.others.on_nodes`."""
+        return self._transactions.read(on_nodes(job.key, set(nodes), from_ns, to_ns))
+
+    def others_anywhere(self, job: Job, file_system: str | None, from_ns: int, to_ns: int) -> Anywhere:
+        """Which other jobs ran in a time, see `jobdb.layers.others.anywhere`."""
+        return self._transactions.read(anywhere(job.key, file_system, from_ns, to_ns))
 
     # -- settling
 

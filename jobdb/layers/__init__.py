@@ -10,9 +10,10 @@ COMPONENTS_MAX = 512
 SAMPLES_MAX = 1_500_000
 # Files of a job in one file system whose layouts are looked for.
 FILES_MAX = 20_000
-# Other jobs that are looked at, those that began last, and nodes of theirs; beyond it nothing is known to be one job's alone.
-JOBS_MAX, JOB_NODES_MAX = 1000, 500_000
-# Jobs that began earlier before this one are not looked for.
+# Other jobs that are looked at where any node counts, those that began last; where some nodes count, these nodes, and how often a job had one. Beyond it nothing is
+# known to be one job's alone.
+JOBS_MAX, NODES_MAX, JOB_NODES_MAX = 50_000, 50_000, 300_000
+# Jobs that began earlier before this one are looked for only by the nodes that the batch system gave them.
 LONG_NS = 30 * 24 * 3600 * 10**9
 # Clients of one component that are told apart, and samples of clients that are looked at; beyond it nothing is told apart.
 CLIENTS_MAX, CLIENT_SAMPLES_MAX = 5000, 1_000_000

@@ -155,7 +155,7 @@ def _layer(layer: str, told: list[_Told], before: dict[str, Figures], grid: Grid
         before[layer] = own
     return {
         "layer": layer, "figures": figures(whole) if heard else blank(), "own": own, "how": how, "of": of, "amplification": amplification,
-        "other_jobs": len({key for one in told for key in one.part.other_jobs}), "components": [_component(one) for one in told],
+        "other_jobs": len(set().union(*(jobs.keys for jobs in {one.part.other_jobs for one in told}))), "components": [_component(one) for one in told],
     }  # fmt: skip
 
 
@@ -165,8 +165,8 @@ def _component(told: _Told) -> dict[str, Any]:
         own = figures(told.own) if told.how == "alone" else _only_bytes(told.own)
     return {
         "node": served.node, "component": served.component, "instance": served.instance, "target": served.target, "is_certain": served.is_certain,
-        "figures": figures(told.whole) if told.is_heard else blank(), "own": own, "how": told.how, "other_jobs": len(told.part.other_jobs),
-        "jobs": list(told.part.other_jobs[:JOBS_SHOWN_MAX]), "known_s": float(told.whole.known_s.sum()),
+        "figures": figures(told.whole) if told.is_heard else blank(), "own": own, "how": told.how, "other_jobs": len(told.part.other_jobs.keys),
+        "jobs": list(told.part.other_jobs.keys[:JOBS_SHOWN_MAX]), "known_s": float(told.whole.known_s.sum()),
     }  # fmt: skip
 
 

@@ -1,55 +1,126 @@
-"""Which other jobs ran while a job did, and on which nodes."""
+"""Which other jobs ran while a job did: on nodes, or anywhere."""
 
+import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import func, select, union
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from jobdb.models import FOREVER_NS, JobRow, LaunchRow, QueueNodeRow
+from jobdb.topology.models import ForwardingRow
 
-from . import JOB_NODES_MAX, JOBS_MAX, LONG_NS, Span
+from . import JOB_NODES_MAX, JOBS_MAX, LONG_NS, NODES_MAX, Span
+
+# Nodes, or jobs, that one statement asks for.
+AT_ONCE = 5000
+_UNTIL = func.coalesce(JobRow.end_ns, FOREVER_NS)
+
+
+@dataclass(frozen=True, eq=False)
+class Jobs:
+    """Keys of jobs, sorted. They may be many, and those of many components at once: in `repr` a digest stands for them."""
+
+    keys: tuple[str, ...] = field(repr=False)
+    digest: str
+
+    @classmethod
+    def of(cls, keys: Iterable[str]) -> "Jobs":
+        """The same in order."""
+        ordered = tuple(sorted(keys))
+        return cls(ordered, hashlib.sha256(repr(ordered).encode("utf-8", "surrogatepass")).hexdigest())
 
 
 @dataclass(frozen=True)
-class Others:
+class OnNodes:
     """By node, the other jobs that had it, when, by key. is_whole: these are all of them."""
 
     on: Mapping[str, Sequence[tuple[str, Span]]] = field(default_factory=dict)
     is_whole: bool = True
 
-    def served(self, clients: Mapping[str, Sequence[Span]] | None, spans: Sequence[Span]) -> list[str]:
-        """The keys of those that were served in these spans, sorted. clients: by node, when it was served; None: all that there are."""
-        nodes = self.on if clients is None else clients.keys() & self.on.keys()
-        return sorted({key for node in nodes for key, ran in self.on[node] if _meet(ran, spans) and (clients is None or _meet(ran, clients[node]))})
+    def served(self, clients: Mapping[str, Sequence[Span]], spans: Sequence[Span]) -> set[str]:
+        """The keys of those that were served in these spans. clients: by node, when it was served."""
+        found: set[str] = set()
+        for node in clients.keys() & self.on.keys():
+            found.update(key for key, ran in self.on[node] if key not in found and _meet(ran, spans) and _meet(ran, clients[node]))
+        return found
 
     def were_on(self, node: str) -> bool:
         """Whether any had this node."""
         return bool(self.on.get(node))
 
 
-def others(key: str, from_ns: int, to_ns: int) -> Callable[[Session], Others]:
-    """The jobs but `key` that ran in [from_ns, to_ns): those that began last, JOBS_MAX at most, and no more than LONG_NS before."""
-    until = func.coalesce(JobRow.end_ns, FOREVER_NS)
-    query = select(JobRow.id, JobRow.key, JobRow.start_ns, until).where(
-        JobRow.start_ns >= from_ns - LONG_NS, JobRow.start_ns < to_ns, until > from_ns, JobRow.key != key
-    )
-    query = query.order_by(JobRow.start_ns.desc(), JobRow.id).limit(JOBS_MAX + 1)
+@dataclass(frozen=True)
+class Anywhere:
+    """Other jobs, and when they ran. is_whole: these are all of them."""
 
-    def work(session: Session) -> Others:
-        jobs = {row[0]: row[1:] for row in session.execute(query)}
-        some = list(jobs)[:JOBS_MAX]
-        ran_on = union(*(select(model.job, model.node).where(model.job.in_(some)) for model in (LaunchRow, QueueNodeRow)))
-        rows = session.execute(ran_on.limit(JOB_NODES_MAX + 1)).all()
+    jobs: Sequence[tuple[str, Span]]
+    is_whole: bool
+
+    def served(self, spans: Sequence[Span]) -> set[str]:
+        """The keys of those that ran in these spans."""
+        return {key for key, ran in self.jobs if _meet(ran, spans)}
+
+
+def on_nodes(key: str, nodes: Collection[str], from_ns: int, to_ns: int) -> Callable[[Session], OnNodes]:
+    """The jobs but `key` that had any of some nodes in [from_ns, to_ns), of NODES_MAX of them, and JOB_NODES_MAX jobs' nodes, at most. Those of which launches alone
+    tell have begun no more than LONG_NS before."""
+    asked = sorted(set(nodes))
+    given = select(QueueNodeRow.job, QueueNodeRow.node, QueueNodeRow.start_ns, QueueNodeRow.end_ns)
+    given = given.where(QueueNodeRow.start_ns < to_ns, QueueNodeRow.end_ns > from_ns)
+    launched = select(JobRow.id, LaunchRow.node, JobRow.start_ns, _UNTIL).join(LaunchRow, LaunchRow.job == JobRow.id).where(*_in_time(from_ns, to_ns))
+    # Else MySQL looks at all launches that there are.
+    launched = launched.distinct().prefix_with("STRAIGHT_JOIN", dialect="mysql")
+
+    def work(session: Session) -> OnNodes:
+        rows: list[Any] = []
+        for some in _parts(asked[:NODES_MAX]):
+            for query in (given.where(QueueNodeRow.node.in_(some)), launched.where(LaunchRow.node.in_(some))):
+                if len(rows) <= JOB_NODES_MAX:
+                    rows += session.execute(query.limit(JOB_NODES_MAX + 1 - len(rows))).all()
+        keys: dict[int, str] = {}
+        for some in _parts(sorted({row[0] for row in rows})):
+            keys |= {row.id: row.key for row in session.execute(select(JobRow.id, JobRow.key).where(JobRow.id.in_(some), JobRow.key != key))}
         on: dict[str, list[tuple[str, Span]]] = defaultdict(list)
-        for number, node in rows[:JOB_NODES_MAX]:
-            name, start_ns, end_ns = jobs[number]
-            on[node].append((name, (start_ns, end_ns)))
-        is_whole = len(jobs) <= JOBS_MAX and len(rows) <= JOB_NODES_MAX
-        return Others({node: tuple(sorted(found)) for node, found in on.items()}, is_whole)
+        for number, node, start_ns, end_ns in rows[:JOB_NODES_MAX]:
+            if number in keys:
+                on[node].append((keys[number], (start_ns, end_ns)))
+        return OnNodes(on, len(asked) <= NODES_MAX and len(rows) <= JOB_NODES_MAX)
 
     return work
+
+
+def anywhere(key: str, file_system: str | None, from_ns: int, to_ns: int) -> Callable[[Session], Anywhere]:
+    """The jobs but `key` that ran in [from_ns, to_ns) on any node that by the map reached a file system meanwhile; None: on any node. Of more than JOBS_MAX those that
+    began last, and none that began more than LONG_NS before."""
+
+    def had_node(model: Any) -> Any:
+        found = select(model.job).where(model.job == JobRow.id)
+        if file_system is not None:
+            until = ForwardingRow.to_ns
+            found = found.where(ForwardingRow.node == model.node, ForwardingRow.file_system == file_system, ForwardingRow.from_ns < to_ns, until > from_ns)
+            found = found.where(ForwardingRow.from_ns < _UNTIL, until > JobRow.start_ns)
+        # Of EXISTS MariaDB makes a list of all rows that there are of the model.
+        return found.limit(1).scalar_subquery().is_not(None)
+
+    query = select(JobRow.key, JobRow.start_ns, _UNTIL).where(*_in_time(from_ns, to_ns), JobRow.key != key, had_node(QueueNodeRow) | had_node(LaunchRow))
+    query = query.order_by(JobRow.start_ns.desc()).limit(JOBS_MAX + 1)
+
+    def work(session: Session) -> Anywhere:
+        rows = session.execute(query).all()
+        return Anywhere([(name, (start_ns, end_ns)) for name, start_ns, end_ns in rows[:JOBS_MAX]], len(rows) <= JOBS_MAX)
+
+    return work
+
+
+def _in_time(from_ns: int, to_ns: int) -> tuple[Any, ...]:
+    return JobRow.start_ns >= from_ns - LONG_NS, JobRow.start_ns < to_ns, _UNTIL > from_ns
+
+
+def _parts(values: Sequence[Any]) -> list[Sequence[Any]]:
+    return [values[begin : begin + AT_ONCE] for begin in range(0, len(values), AT_ONCE)]
 
 
 def _meet(ran: Span, spans: Sequence[Span]) -> bool:

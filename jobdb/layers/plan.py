@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from pipeline.store import Heard, Store
 
 from . import FILES_MAX, Span
 from .figures import Figures, asked, blank
-from .others import Others
+from .others import Anywhere, Jobs, OnNodes
 from .served import EVER, Clients, Served, Serving
 
 _BYTES = ("read_bytes", "write_bytes")
@@ -35,11 +36,11 @@ class Client:
 
 @dataclass(frozen=True)
 class Part:
-    """A component that served the job. other_jobs: keys of those that it served meanwhile. is_shared: there are any, or it is not known that there are none, or it
+    """A component that served the job. other_jobs: those that it served meanwhile. is_shared: there are any, or it is not known that there are none, or it
     served another file system that the job used. clients: those through which the job reaches it, None where not of all the address is known."""
 
     served: Served
-    other_jobs: tuple[str, ...]
+    other_jobs: Jobs
     is_shared: bool
     clients: tuple[Client, ...] | None
 
@@ -86,14 +87,15 @@ def plan(job: Job, runs: Runs, is_seen: bool, from_ns: int, to_ns: int, store: S
         return store.components(max(from_ns - MARGIN_NS + shift_ns, 0), to_ns + MARGIN_NS + shift_ns, node)
 
     serving = Serving(topology, way, nodes, heard, from_ns, to_ns)
-    others = jobdb.others(job, from_ns, to_ns)
+    through = {names[number]: serving.through(names[number]) for number in np.unique(of_run) if number >= 0}
+    on = jobdb.others_on(job, {*nodes, *(node for of in through.values() for clients in of.values() for node in clients)}, from_ns, to_ns)
     addresses = {one.fact.node: one.fact.name for one in topology.memberships([*nodes, *forwarders], from_ns, to_ns) if one.fact.kind == ADDRESS}
-    systems, part_of = [], _parts(others)
+    systems, part_of = [], _parts(on, lambda file_system: jobdb.others_anywhere(job, file_system, from_ns, to_ns))
     for number, name in enumerate(names):
         which = of_run == number
         if not which.any():
             continue
-        clients = _clients(nodes, serving.direct(name), serving.through(name), others, addresses)
+        clients = _clients(nodes, serving.direct(name), through[name], on, addresses)
         parts = (part_of(one, clients) for one in serving.of(name, _files(runs, which)))
         systems.append(System(name, kinds[name], asked(runs, which) if is_seen else blank(), tuple(parts)))
     systems = _each_once(systems)
@@ -104,16 +106,19 @@ def plan(job: Job, runs: Runs, is_seen: bool, from_ns: int, to_ns: int, store: S
     return Plan(from_ns, to_ns, bool(way.file_systems), tuple(systems), elsewhere, tuple(sorted((node, offsets[node]) for node in used & offsets.keys())))
 
 
-def _parts(others: Others) -> Callable[[Served, tuple[Client, ...] | None], Part]:
-    """Makes a part of what served the job."""
-    found: dict[tuple[int, tuple[Span, ...]], tuple[str, ...]] = {}
+def _parts(on: OnNodes, anywhere: Callable[[str | None], Anywhere]) -> Callable[[Served, tuple[Client, ...] | None], Part]:
+    """Makes a part of what served the job. anywhere: asks for the other jobs on nodes that reach a file system, or on any."""
+    ask = cache(anywhere)
+    found: dict[tuple[int, str | None, tuple[Span, ...]], Jobs] = {}
 
     def part_of(served: Served, clients: tuple[Client, ...] | None) -> Part:
-        # All targets of a file system have the same clients, which may be all nodes that there are.
-        which = id(served.clients), served.spans
+        # All components of a forwarding node have the same clients, and so have all targets of a file system.
+        reached = served.file_system if served.by_map else None
+        which = id(served.clients), reached, served.spans
         if which not in found:
-            found[which] = tuple(others.served(served.clients, served.spans))
-        return Part(served, found[which], bool(found[which]) or not others.is_whole, clients)
+            found[which] = Jobs.of(ask(reached).served(served.spans) if served.clients is None else on.served(served.clients, served.spans))
+        is_whole = ask(reached).is_whole if served.clients is None else on.is_whole
+        return Part(served, found[which], bool(found[which].keys) or not is_whole, clients)
 
     return part_of
 
@@ -133,7 +138,7 @@ def _name(part: Part) -> tuple[str, str, str]:
 
 
 def _clients(
-    nodes: Sequence[str], direct: Sequence[str], through: Mapping[str, Clients], others: Others, addresses: Mapping[str, str]
+    nodes: Sequence[str], direct: Sequence[str], through: Mapping[str, Clients], others: OnNodes, addresses: Mapping[str, str]
 ) -> tuple[Client, ...] | None:
     """Servers see the job's nodes, or the forwarding nodes in their place: which, their counts tell. None where they might see only some of those that are known."""
     known = [Client(node, addresses[node], others.is_whole and not others.were_on(node)) for node in nodes if node in addresses]

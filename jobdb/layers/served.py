@@ -23,7 +23,8 @@ EVER = ((0, FOREVER_NS),)
 @dataclass(frozen=True)
 class Served:
     """A component that served the job in `spans`. target: the file system's that it is, or None. is_certain: the job is known to have used it. clients: by node, whom
-    it serves, when; None: whoever there is (of all nodes of a file system these are many: they are not in `repr`). counted: components on its node that count its clients, by kind and instance."""
+    a forwarding node serves, when (these may be many: they are not in `repr`); None: whoever there is, `by_map` only on nodes that by the map reach the file system.
+    counted: components on its node that count its clients, by kind and instance."""
 
     file_system: str
     layer: str
@@ -34,6 +35,7 @@ class Served:
     is_certain: bool
     spans: tuple[Span, ...]
     clients: Clients | None = field(repr=False)
+    by_map: bool = False
     counted: tuple[tuple[str, str], ...] = ()
 
 
@@ -95,14 +97,14 @@ class Serving:
         # One that forwards for several file systems does not tell for which of them it did what.
         is_certain = all(one.fact.file_system == file_system for one in held)
         found = [
-            self._one(FORWARDING, target, server, here, True, clients)
+            self._one(FORWARDING, target, server, here, True, clients, False)
             for target, server, there in targets
             if server == name and _serves_files(target.component) and (here := common(there, spans))
         ]
         for one in self._components(name):
             if _serves_files(one.component) and (one.component, one.instance) not in self._targets:
                 counted = self._counted(name, one.component, one.instance)
-                found.append(Served(file_system, FORWARDING, name, one.component, one.instance, None, is_certain, spans, clients, counted))
+                found.append(Served(file_system, FORWARDING, name, one.component, one.instance, None, is_certain, spans, clients, counted=counted))
         return found
 
     def _behind(
@@ -116,7 +118,7 @@ class Serving:
         for target, _, _ in targets:
             of_layer[_layer(target)].add(target.target)
         # Where one of its nodes reaches them by itself, others may that are not in the map either.
-        reaching = None if self.direct(file_system) else self._reaching(file_system)
+        by_map = not self.direct(file_system)
         found = []
         for target, server, spans in targets:
             layer = _layer(target)
@@ -125,15 +127,12 @@ class Serving:
             if not rest or (layer == STORAGE and is_told and target.target not in names):
                 continue
             is_certain = target.target in names or len(of_layer[layer]) == 1
-            found.append(self._one(layer, target, server, rest, is_certain, reaching))
+            found.append(self._one(layer, target, server, rest, is_certain, None, by_map))
         return found
 
-    def _reaching(self, file_system: str) -> Clients:
-        return _by_node((one.fact.node, (one.from_ns, one.to_ns)) for one in self._topology.reaching(file_system, self._from_ns, self._to_ns))
-
-    def _one(self, layer: str, target: Target, server: str, spans: tuple[Span, ...], is_certain: bool, clients: Clients | None) -> Served:
+    def _one(self, layer: str, target: Target, server: str, spans: tuple[Span, ...], is_certain: bool, clients: Clients | None, by_map: bool) -> Served:
         counted = self._counted(server, target.component, target.instance)
-        return Served(target.file_system, layer, server, target.component, target.instance, target.target, is_certain, spans, clients, counted)
+        return Served(target.file_system, layer, server, target.component, target.instance, target.target, is_certain, spans, clients, by_map, counted)
 
     def _counted(self, node: str, component: str, instance: str) -> tuple[tuple[str, str], ...]:
         kinds = {one.name for one in COMPONENTS.values() if one.clients is not None and one.clients.of == component}

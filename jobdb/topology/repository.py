@@ -152,10 +152,6 @@ class Topology:
         """`Forwarding` of a forwarding node: which nodes it served."""
         return self._transactions.read(questions.of_kind(Forwarding, from_ns, to_ns, forwarder=forwarder, file_system=file_system))
 
-    def reaching(self, file_system: str, from_ns: int, to_ns: int) -> list[Held]:
-        """`Forwarding` of a file system: which nodes reached it through which forwarding nodes; none where all do by themselves."""
-        return self._transactions.read(questions.of_kind(Forwarding, from_ns, to_ns, file_system=file_system))
-
     def targets(self, from_ns: int, to_ns: int, file_system: str | None = None) -> list[Held]:
         """`Target`s of a file system, or of all."""
         return self._transactions.read(questions.of_kind(Target, from_ns, to_ns, file_system=file_system))

@@ -133,6 +133,17 @@ def test_what_others_were_served_cannot_be_told_apart(site):
     assert storage["other_jobs"] == 2, "all nodes reach the file system"
 
 
+def test_however_many_jobs_run_elsewhere_what_a_forwarding_node_did_is_the_jobs(site, monkeypatch):
+    monkeypatch.setattr("jobdb.layers.others.JOBS_MAX", 3)
+    thrashing(site)
+    for number in range(5):
+        run(site, f"o{number}", 1001, f"n{5 + number % 4}", 0, 100)  # at the other forwarding node
+    answer = of_job(site)
+    forwarding = layer_of(answer, "forwarding")
+    assert (forwarding["how"], forwarding["other_jobs"], forwarding["amplification"]["read"]) == ("alone", 0, 3.5)
+    assert (layer_of(answer, "storage")["other_jobs"], layer_of(answer, "storage")["how"]) == (3, None), "of all there are those that began last are looked at"
+
+
 def test_other_jobs_have_names_for_administrators_only(site):
     thrashing(site)
     run(site, "8", 1001, "n2", 50, 60)
