@@ -1,5 +1,6 @@
 """The HTTP API, version 1, and the built pages. openapi.yaml describes it; a test holds the two against each other."""
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -64,7 +65,8 @@ def create_app(
     threads = app.config["THREADS"] - THREADS_FREE
     audit_threads = min(AUDIT_THREADS_MAX, threads // 2)
     analyses = Analyses(store, jobdb, computing_max=threads - audit_threads)
-    audits = Kept(audit_threads)
+    long_at_work = threading.Semaphore(audit_threads)
+    audits = Kept(long_at_work)
     cache = ProcessCache() if cache is None else cache
     context = app.extensions["bellrock"] = Context(
         jobdb=jobdb,
@@ -75,7 +77,7 @@ def create_app(
         charts=Charts(analyses, jobdb, cache),
         node_charts=NodeCharts(store, cache),
         component_charts=ComponentCharts(store, cache),
-        layers=LayerAnswers(store, jobdb, analyses, cache, audits.thread, time.time_ns),
+        layers=LayerAnswers(store, jobdb, analyses, cache, long_at_work, time.time_ns),
         lists=Lists(jobdb, analyses, cache),
         agents=Agents(store, cache),
         told=Told(store),

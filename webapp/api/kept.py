@@ -1,4 +1,4 @@
-"""Answers that take long and are asked for often: each is kept for a while, and one is worked out at a time, on few of the server's threads."""
+"""Answers that take long and are asked for often: each is kept for a while, and none is worked out twice at a time, on few of the server's threads."""
 
 import threading
 import time
@@ -20,12 +20,13 @@ WAIT_S = 30.0
 
 
 class Kept:
-    """Answers by question. Any thread may ask. `threads_max`: threads that may work one out, or wait for their turn. `clock`: in s."""
+    """Answers by question. Any thread may ask. `threads`: counts those that may work one out, or wait for their turn; others may count in it, too.
+    `turns`: so many may be worked out at once, each question's by one thread. `clock`: in s."""
 
-    def __init__(self, threads_max: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, threads: threading.Semaphore, clock: Callable[[], float] = time.monotonic, turns: int = 1) -> None:
         self._clock = clock
-        self._working = threading.Lock()
-        self._threads = threading.Semaphore(threads_max)
+        self._turns = [threading.Lock() for _ in range(turns)]  # a question's is that of its hash
+        self._threads = threads
         self._lock = threading.Lock()  # owner of _answers
         self._answers: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()  # with the time when working it out began
 
@@ -39,7 +40,7 @@ class Kept:
             return found[1]
         older = found if found is not None and not fresh and found[0] >= asked - OLD_S else None
         try:
-            with self.thread(), self._turn(wait_s=0 if older is not None else WAIT_S):
+            with self.thread(), self._turn(question, wait_s=0 if older is not None else WAIT_S):
                 found = self._find(question)
                 if found is not None and found[0] >= since:
                     return found[1]  # worked out while this one waited
@@ -63,14 +64,15 @@ class Kept:
             self._threads.release()
 
     @contextmanager
-    def _turn(self, wait_s: float) -> Iterator[None]:
-        """The one turn to work something out. Raises Busy."""
-        if not self._working.acquire(timeout=wait_s):
-            raise Busy("the server is still working on another audit")
+    def _turn(self, question: Hashable, wait_s: float) -> Iterator[None]:
+        """The turn to work a question out. Raises Busy."""
+        turn = self._turns[hash(question) % len(self._turns)]
+        if not turn.acquire(timeout=wait_s):
+            raise Busy("the server is still working on an answer that comes before this one")
         try:
             yield
         finally:
-            self._working.release()
+            turn.release()
 
     def _find(self, question: Hashable) -> tuple[float, Any] | None:
         with self._lock:

@@ -1,8 +1,9 @@
 """The layers of jobs, as the API answers them; those of ended jobs are kept in the cache as long as nothing changes that they rest on."""
 
 import hashlib
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -25,9 +26,12 @@ from .as_json import encoded
 from .cache import Cache
 from .errors import ApiError, bad_parameter
 from .job_records import QUEUE_GRAIN_NS
+from .kept import Kept
 
 # Of the answers; in the keys of the cache, so that another version's answers are none.
-FORMAT = 2
+FORMAT = 3
+# Different answers that may be worked out at once, as far as there are threads for it.
+TURNS = 64
 # Of a running job layers are worked out once in so much of its time, and at most so often.
 GRAIN_SHARE, GRAIN_NS = 100, 10 * 10**9
 _KEYS = frozenset(("from_ns", "to_ns", "has_topology", "file_systems", "elsewhere"))
@@ -50,19 +54,17 @@ class Question:
 
 
 class LayerAnswers:
-    """Answers as JSON. Any thread may ask. thread: counts a thread as one of the few that may work long, see `Kept.thread`."""
+    """Answers as JSON. Any thread may ask. threads: counts those that may work long; what is in the cache needs none."""
 
-    def __init__(
-        self, store: Store, jobdb: JobDB, analyses: Analyses, cache: Cache, thread: Callable[[], AbstractContextManager[None]], clock_ns: Callable[[], int]
-    ) -> None:
+    def __init__(self, store: Store, jobdb: JobDB, analyses: Analyses, cache: Cache, threads: threading.Semaphore, clock_ns: Callable[[], int]) -> None:
         self._store, self._jobdb, self._analyses, self._cache, self._clock_ns = store, jobdb, analyses, cache, clock_ns
-        self._thread = thread
+        self._kept = Kept(threads, turns=TURNS)
 
     def of(self, job: Job, names_jobs: bool) -> bytes:
         """All layers. names_jobs: other jobs' keys are told. Raises ApiError and Busy."""
-        with self._thread(), _bounded():
+        with _bounded():
             made = self._plan(job)
-            found = self._kept(made, "layers", (), _is_layers, lambda: layers(made, self._store))
+            found = self._answer(made, "layers", (), _is_layers, lambda: layers(made, self._store))
         answer = orjson.loads(found)
         for component in _components(answer):
             component["jobs"] = component["jobs"] if names_jobs else None
@@ -70,7 +72,7 @@ class LayerAnswers:
 
     def series(self, job: Job, question: Question) -> bytes:
         """A layer, or a component, over the job's time or a part of it. Raises ApiError and Busy."""
-        with self._thread(), _bounded():
+        with _bounded():
             made = self._plan(job)
             chosen = _chosen(made, question)
             made = _within(made, question)
@@ -78,7 +80,7 @@ class LayerAnswers:
                 step_ns = step_for(made.from_ns, made.to_ns, question.points)
             except ValueError as error:
                 raise ApiError(400, "bad_parameter", f"parameters from_ns, to_ns and points: {error}", "ask for a shorter span or fewer points") from error
-            return self._kept(made, "series", astuple(question), _is_series, lambda: rates(made, self._store, chosen, step_ns))
+            return self._answer(made, "series", astuple(question), _is_series, lambda: rates(made, self._store, chosen, step_ns))
 
     def _plan(self, job: Job) -> Plan:
         runs, is_seen = self._analyses.runs(job)
@@ -95,8 +97,8 @@ class LayerAnswers:
         grain_ns = min(max(GRAIN_NS, lasted_ns // GRAIN_SHARE), lasted_ns)
         return from_ns, from_ns + lasted_ns // grain_ns * grain_ns
 
-    def _kept(self, made: Plan, what: str, more: tuple, is_answer: Callable[[bytes], bool], work_out: Callable[[], dict[str, Any]]) -> bytes:
-        """An answer out of the cache, where that is of the same plan and samples."""
+    def _answer(self, made: Plan, what: str, more: tuple, is_answer: Callable[[bytes], bool], work_out: Callable[[], dict[str, Any]]) -> bytes:
+        """An answer out of the cache, where that is of the same plan and samples, or worked out once for all who ask meanwhile."""
         slack_ns = MARGIN_NS + max([0, *(abs(offset) for _, offset in made.offsets)])
         changes = self._store.changes(made.nodes(), max(made.from_ns - slack_ns, 0), made.to_ns + slack_ns) if made.nodes() else ""
         digest = hashlib.sha256(repr(made).encode("utf-8", "surrogatepass")).hexdigest()
@@ -104,11 +106,15 @@ class LayerAnswers:
         kept = self._cache.get(key, is_answer) if changes is not None else None
         if kept is not None:
             return kept
-        before = self._store.partial()
-        answer = encoded(work_out())
-        if changes is not None and self._store.partial() == before:
-            self._cache.put(key, answer)
-        return answer
+
+        def worked_out() -> bytes:
+            before = self._store.partial()
+            answer = encoded(work_out())
+            if changes is not None and self._store.partial() == before:
+                self._cache.put(key, answer)
+            return answer
+
+        return self._kept.get(key, worked_out)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ class Source:
     def __init__(self):
         self.now, self.asked = 100.0, 0
         self.hold, self.begun, self.go = False, threading.Event(), threading.Event()
-        self.kept = Kept(THREADS, lambda: self.now)
+        self.kept = Kept(threading.Semaphore(THREADS), lambda: self.now)
 
     def work_out(self):
         self.asked += 1

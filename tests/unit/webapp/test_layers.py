@@ -1,7 +1,11 @@
 """A job's layers, as the API tells them."""
 
+import threading
+
 import pytest
 
+from jobdb.layers.job import layers
+from jobdb.layers.plan import plan
 from jobdb.layers.served import Served
 from jobdb.queue import QueueJob
 from jobdb.topology.layouts import Layout, Part
@@ -9,6 +13,7 @@ from jobdb.topology.site import load
 from tests.unit.jobdb.tables import T0, row
 from tests.unit.webapp.fakes import S, event
 from tests.unit.webapp.people import People
+from webapp.api import THREADS_MIN
 
 SITE = """
 [[class]]
@@ -332,6 +337,48 @@ def test_an_answer_is_worked_out_once_until_something_changes(site, tmp_path):
     assert layer_of(of_job(site), "forwarding")["figures"]["read_bytes"] == 351 * MIB
     apply(site, tmp_path / "site", SITE.replace('"fwd[1-2]"', '"fwd[3-4]"'), at_s=-50)
     assert "forwarding" not in [layer["layer"] for layer in of_job(site)["file_systems"][0]["layers"]]
+
+
+def test_the_same_question_asked_twice_at_once_is_worked_out_once(site, monkeypatch):
+    thrashing(site)
+    planned, begun, go, statuses, worked_out = threading.Semaphore(0), threading.Event(), threading.Event(), [], []
+
+    def slow(*args):
+        worked_out.append(args)
+        begun.set()
+        assert go.wait(60)
+        return layers(*args)
+
+    def counted(*args):
+        found = plan(*args)
+        planned.release()
+        return found
+
+    monkeypatch.setattr("webapp.api.layer_answers.layers", slow)
+    monkeypatch.setattr("webapp.api.layer_answers.plan", counted)
+    headers = site.bearer("ada")
+    asking = [threading.Thread(target=lambda: statuses.append(site.app.test_client().get(LAYERS, headers=headers).status_code)) for _ in range(2)]
+    asking[0].start()
+    assert begun.wait(60)
+    asking[1].start()
+    assert planned.acquire(timeout=60) and planned.acquire(timeout=60), "both know what they ask"
+    go.set()
+    for thread in asking:
+        thread.join(60)
+    assert statuses == [200, 200] and len(worked_out) == 1
+
+
+def test_what_is_kept_needs_none_of_the_threads_that_may_work_long(tmp_path):
+    busy = People(tmp_path, THREADS=THREADS_MIN)
+    apply(busy, tmp_path / "site", SITE)
+    thrashing(busy)
+    series = f"{LAYERS}/series?file_system=work&layer=forwarding"
+    kept = [of_job(busy), of_job(busy, path=series)]
+    with busy.app.extensions["bellrock"].audits.thread():
+        assert [of_job(busy), of_job(busy, path=series)] == kept
+        assert of_job(busy, path=f"{series}&points=7", status=503)["error"]["code"] == "busy"
+    assert len(of_job(busy, path=f"{series}&points=7")["t_ns"]) <= 7
+    busy.close()
 
 
 def test_more_than_can_be_looked_at_is_an_error_that_says_so(site, monkeypatch):
