@@ -4,7 +4,7 @@ import contextlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -111,6 +111,16 @@ class Analyses:
                 return kept if kept is not None else self._compute(job, version)
             finally:
                 lock.release()
+        finally:
+            self._slots.release()
+
+    @contextlib.contextmanager
+    def thread(self) -> Iterator[None]:
+        """Counts this thread as one of those that may compute, whatever it does for a job but ask `get`. Raises Busy."""
+        if not self._slots.acquire(blocking=False):
+            raise Busy("the server is working out the figures of other jobs")
+        try:
+            yield
         finally:
             self._slots.release()
 

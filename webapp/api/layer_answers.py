@@ -54,7 +54,8 @@ class Question:
 
 
 class LayerAnswers:
-    """Answers as JSON. Any thread may ask. threads: counts those that may work long; what is in the cache needs none."""
+    """Answers as JSON. Any thread may ask. threads: counts those that may work long; what is in the cache needs none of these, only one of `analyses` for a
+    moment."""
 
     def __init__(self, store: Store, jobdb: JobDB, analyses: Analyses, cache: Cache, threads: threading.Semaphore, clock_ns: Callable[[], int]) -> None:
         self._store, self._jobdb, self._analyses, self._cache, self._clock_ns = store, jobdb, analyses, cache, clock_ns
@@ -84,7 +85,9 @@ class LayerAnswers:
 
     def _plan(self, job: Job) -> Plan:
         runs, is_seen = self._analyses.runs(job)
-        return plan(job, runs, is_seen, *self._life(job, runs), self._store, self._jobdb)
+        # Of a large site's jobs it takes a second.
+        with self._analyses.thread():
+            return plan(job, runs, is_seen, *self._life(job, runs), self._store, self._jobdb)
 
     def _life(self, job: Job, runs: Runs) -> tuple[int, int]:
         """The job's time, up to its last operation where a batch system's whole seconds cut that off. Of a running one up to now, in grains: who asks again soon gets

@@ -377,6 +377,8 @@ def test_what_is_kept_needs_none_of_the_threads_that_may_work_long(tmp_path):
     with busy.app.extensions["bellrock"].audits.thread():
         assert [of_job(busy), of_job(busy, path=series)] == kept
         assert of_job(busy, path=f"{series}&points=7", status=503)["error"]["code"] == "busy"
+    with busy.app.extensions["bellrock"].analyses.thread():
+        assert of_job(busy, status=503)["error"]["code"] == "busy", "to look what served it is a job's figures, too"
     assert len(of_job(busy, path=f"{series}&points=7")["t_ns"]) <= 7
     busy.close()
 
