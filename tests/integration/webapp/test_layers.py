@@ -17,7 +17,7 @@ addresses = "10.0.0.[1-2]"
 [[file_system]]
 name = "work"
 kind = "gluster"
-mounts = "/work"
+mounts = "/scratch"
 [[forwarding]]
 file_system = "work"
 nodes = "n[1-2]"
@@ -71,9 +71,9 @@ def job(server):
     """A minute in which a job asks for 60 MiB, and its forwarding node has three and a half times as much read; another job of eve's on another node."""
     n1, n2, fwd1, s1 = (Node(name, boot) for name, boot in (("n1", "a1"), ("n2", "a2"), ("fwd1", "b1"), ("s1", "c1")))
     server.take(
-        [n1.job("start", T0), n1.run("read", T0, T0 + 60 * S, size=MIB, count=60, file="/work/data"), n1.run("write", T0, T0 + S, size=7, file="/tmp/x")]
+        [n1.job("start", T0), n1.run("read", T0, T0 + 60 * S, size=MIB, count=60, file="/scratch/data"), n1.run("write", T0, T0 + S, size=7, file="/tmp/x")]
     )
-    server.take([n2.job("start", T0, job="43", uid=1001), n2.run("read", T0, T0 + 60 * S, size=MIB, job="43", uid=1001, file="/work/more")])
+    server.take([n2.job("start", T0, job="43", uid=1001), n2.run("read", T0, T0 + 60 * S, size=MIB, job="43", uid=1001, file="/scratch/more")])
     server.take(sampled(fwd1, "nfs_server", "fwd1", 60, read_bytes=3.5 * MIB, v4_read=7))
     server.take(sampled(s1, "gluster_server", "_b1", 60, read_bytes=5 * MIB, read=5, read_ns=S // 2, queue_length=3))
     server.take(sampled(s1, "gluster_client", "_b1 10.0.0.1", 60, sent_bytes=700, received_bytes=1))

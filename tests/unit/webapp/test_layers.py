@@ -23,7 +23,7 @@ nodes = "n[1-8]"
 [[file_system]]
 name = "work"
 kind = "nfs"
-mounts = "/work"
+mounts = "/scratch"
 
 [[forwarding]]
 file_system = "work"
@@ -74,7 +74,7 @@ def of_job(site, who="ada", path=LAYERS, status=200):
 
 def thrashing(site):
     """A job asks for 100 MiB; the forwarding node's server reads 350 MiB for it."""
-    run(site, "7", 1000, "n1", 0, 100, row("read", T0, T0 + 100 * S, bytes=100 * MIB, count=100, uid=1000, node="n1", file="/work/a"))
+    run(site, "7", 1000, "n1", 0, 100, row("read", T0, T0 + 100 * S, bytes=100 * MIB, count=100, uid=1000, node="n1", file="/scratch/a"))
     site.store.sample_rows += [told("fwd1", "nfs_server", "fwd1", at, at + 10, read_bytes=35 * MIB, write_bytes=0, v4_read=70) for at in range(-20, 120, 10)]
 
 
@@ -121,7 +121,7 @@ def layer_of(answer, name):
     return next(layer for layer in answer["file_systems"][0]["layers"] if layer["layer"] == name)
 
 
-def read_of(node="n1", uid=1000, from_s=0, to_s=100, amount=100 * MIB, file="/work/a", op="read"):
+def read_of(node="n1", uid=1000, from_s=0, to_s=100, amount=100 * MIB, file="/scratch/a", op="read"):
     return row(op, T0 + from_s * S, T0 + int(to_s * S), bytes=amount, count=100, uid=uid, node=node, file=file)
 
 
