@@ -29,10 +29,10 @@ PASSWORD = "test-password"
 ACCOUNT = Account("bellrock", PASSWORD, ("ALL PRIVILEGES ON *.*", "GRANT OPTION ON *.*"))
 
 
-def started(server: Server) -> Server:
+def started(server: Server, *, wait: bool = True) -> Server:
     """Starts a server; skips the test where its programs are missing."""
     try:
-        server.start()
+        server.start(wait=wait)
     except Missing as missing:
         pytest.skip(str(missing))
     return server

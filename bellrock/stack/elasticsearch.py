@@ -119,12 +119,14 @@ class Elasticsearch(Server):
         return {"ES_JAVA_HOME": str(java_home()), "ES_PATH_CONF": str(self.folder / "config"), "ES_TMPDIR": str(self.folder / "tmp")}
 
     def answers(self) -> bool:
-        """Whether it is in a cluster that has a master; other nodes may be missing."""
+        """Whether it is in a cluster that has a master and has read its state; other nodes may be missing."""
         try:
-            health = self.ask(f"_cluster/health?master_timeout={MASTER_S}s")
+            # Health is told while everything else is still refused.
+            state = self.ask(f"_cluster/state/master_node,blocks?master_timeout={MASTER_S}s")
         except (OSError, ValueError):
             return False
-        return isinstance(health, dict) and health.get("number_of_nodes", 0) >= 1
+        blocks = state.get("blocks", {}).get("global", {})
+        return bool(state.get("master_node")) and not any("read" in block.get("levels", ()) for block in blocks.values())
 
     def _yml(self) -> str:
         """elasticsearch.yml; JSON is YAML, too."""

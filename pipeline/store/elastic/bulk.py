@@ -97,7 +97,7 @@ class Bulk:
                     again[place] = line[: line.index(b"\n") + 1] + plain(place) + b"\n"
                 elif status == 400:
                     refused[place] = reason_of(error)
-                elif (status == 429 or status >= 500) and not is_blocked(error):
+                elif (status == 429 or status >= 500) and not is_blocked(status, error):
                     busy = error
                     again[place] = line
                 else:

@@ -24,7 +24,7 @@ REQUEST_BYTES_MAX = 8 << 20
 # A request that is told "too many" (429) is sent again after waits that double, this often at most.
 BUSY_TRIES_MAX = 6
 BUSY_WAIT_FIRST_S = 0.2
-# One that finds no shard (503), as for a moment after an index was made, this often.
+# One that finds no shard or no cluster yet (503), as for a moment after an index was made or a node came up, this often.
 AWAY_TRIES_MAX = 4
 # Of what Elasticsearch says, so much is passed on.
 REASON_CHARACTERS_MAX = 400
@@ -79,7 +79,7 @@ class Client:
             if status < 300 or status in fine:
                 return status, found
             bound = {429: BUSY_TRIES_MAX, 503: AWAY_TRIES_MAX}.get(status, 0)
-            if tries >= bound or is_blocked(found):
+            if tries >= bound or is_blocked(status, found):
                 break
             time.sleep(wait_s)
             wait_s *= 2
@@ -105,7 +105,7 @@ class Client:
         told = f"Elasticsearch at {self.where}: {what}: {reason} (HTTP {status})"
         if status == 401:
             return f"{told}; look at elasticsearch.user and the password in elasticsearch.password_file"
-        if is_blocked(body):
+        if is_blocked(status, body):
             hint = f"free disk space there, then `curl -X PUT {self._first()}/bellrock-*/_settings` with index.blocks.read_only_allow_delete null"
             return f"{told}; an index takes nothing (disk over the flood stage, or set read-only): {hint}"
         if status == 403:
@@ -136,9 +136,10 @@ def reason_of(body: Any) -> str:
     return _cut(told[0] if told[-1] == told[0] else f"{told[0]}; {told[-1]}")
 
 
-def is_blocked(body: Any) -> bool:
-    """Whether an answer, or the error of an item, says that an index may not be written."""
-    return "cluster_block_exception" in str(body)[:2000]
+def is_blocked(status: int, body: Any) -> bool:
+    """Whether an answer, or the error of an item, says that an index may not be written. With 503 it is the cluster that is not up yet, or has no
+    master: that passes."""
+    return status != 503 and "cluster_block_exception" in str(body)[:2000]
 
 
 # Answered with 400, which otherwise says that a document cannot be taken.

@@ -10,6 +10,9 @@ import pytest
 
 from bellrock.stack.elasticsearch import Elasticsearch, Security, User
 from bellrock.stack.process import processes
+from pipeline.store import StoreError
+from pipeline.store.elastic.client import Client, Settings
+from tests.e2e.site import wait_for
 from tests.servers import started
 
 pytestmark = pytest.mark.long  # each test starts nodes of its own
@@ -70,3 +73,33 @@ def test_one_that_cannot_start_says_why(server_folder):
     with pytest.raises(Exception, match="(?s)ended as it was starting.*[Tt]oo small"):
         started(node)
     assert not node.running
+
+
+class Waiting(Elasticsearch):
+    """Has a master and waits for a second node before it reads its state."""
+
+    def _yml(self) -> str:
+        return super()._yml() + "gateway.recover_after_data_nodes: 2\n"
+
+
+def test_one_that_has_not_read_its_state_is_not_ready_and_is_told_as_no_fault_of_an_index(server_folder):
+    node = Waiting(server_folder())
+    try:
+        started(node, wait=False)
+        wait_for(lambda: answer(node, "_cluster/health").get("number_of_nodes"), "a master", 300)
+        assert answer(node, "_cluster/state/blocks")["blocks"]["global"]
+        assert not node.answers()
+        client = Client(Settings([node.url]))
+        with pytest.raises(StoreError, match="state not recovered.*a node may be down") as refused:
+            client.ask("GET", "/_cat/nodeattrs?format=json")
+        assert "read_only" not in str(refused.value)
+        client.close()
+    finally:
+        node.stop()
+
+
+def answer(node: Elasticsearch, path: str) -> dict:
+    try:
+        return node.ask(path)
+    except OSError:
+        return {}
