@@ -52,7 +52,7 @@ def first_line(job: dict[str, Any], profile: dict[str, Any]) -> str:
     took = f"{'for' if job['end_ns'] is None else 'in'} {text.duration(profile['runtime_s'])}"
     who = "processes unseen" if profile["processes"] is None else of(profile["processes"], "process")
     size = f"{who} on {of(profile['nodes'], 'node')}"
-    return f"job {text.plain(job['job_id'])} · {text.plain(job['program'])} · {state} {took} · {size}"
+    return " · ".join(part for part in (f"job {text.plain(job['job_id'])}", text.plain(job["program"]), f"{state} {took}", size) if part)
 
 
 def is_blank(profile: dict[str, Any]) -> bool:

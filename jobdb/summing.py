@@ -80,8 +80,9 @@ def sum_up(session: Session, job: JobRow, told: QueueRow | None, user_name: Call
     if launches is not None:
         job.program, job.command = launches.program, launches.command
     if told is not None:
-        if launches is None:
-            job.program, job.command = told.name, ""
+        # A prolog alone may know no program: Slurm tells its name to newer ones only.
+        if launches is None or not launches.program:
+            job.program, job.command = told.name, launches.command if launches is not None else ""
         job.cluster, job.user = told.cluster, user_name(job.uid) or told.user or str(job.uid)
         job.start_ns, job.end_ns, job.state = told.start_ns, told.end_ns, told.state
         job.exit_code = None if told.end_ns is None else told.exit_code if told.exit_code is not None or launches is None else launches.exit_code

@@ -46,7 +46,7 @@ COLUMNS = {
         ("user", "", "who ran it"),
         ("uid", "", "number of that user"),
         ("cluster", "", "cluster that it ran on, empty where none was told"),
-        ("program", "", "base name of the first launch's executable"),
+        ("program", "", "base name of the first launch's executable; where none is known, the name that the batch system has of the job"),
         ("command", "", "command line of the first launch"),
         ("state", "", "running, completed or failed; of jobs that the batch system tells of also suspended, cancelled, timeout, node_fail, out_of_memory, preempted, requeued, unknown"),
         ("exit_code", "", "of the first launch that failed, else 0; NULL while it runs or where none was told"),

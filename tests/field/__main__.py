@@ -72,6 +72,10 @@ To submit a job, as a user who is not root:
     setpriv --reuid={ADA} --regid={ADA} --clear-groups sbatch -N 2 -n 4 --wrap 'mpirun {machine.folder}/mpi_checkpoint {machine.work}'
     squeue; sacct
 
+To look from here, as root:
+    export BELLROCK_STATE={machine.centre.server.folder}/state
+    bellrock jobs; bellrock layers 1
+
 To end it: python -m tests.field down""")
 
 

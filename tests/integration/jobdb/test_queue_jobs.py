@@ -275,6 +275,13 @@ def test_a_launch_says_what_ran_and_not_the_prolog(db):
     assert (db.job("7").program, db.job("7").command) == ("ior", "ior -w")
 
 
+def test_a_job_of_which_only_a_prolog_without_its_name_tells_bears_the_name_that_it_was_submitted_under(db):
+    db.apply_event(launch("start", 6, launch="slurm-7-0", program="", command=None))
+    db.take_queue([told()])
+    assert (db.job("7").program, db.job("7").command) == ("run.sh", "")
+    assert [job.job_id for job, _ in db.jobs(search="run.sh").jobs] == ["7"]
+
+
 def test_a_profile_that_was_worked_out_without_a_neighbour_is_removed(db):
     db.take_queue([ended(told(nodes=("cn1",))), ended(told(job_id="8", claims=("8",), nodes=("cn2",)))])
     for key in ("7", "8"):
