@@ -13,8 +13,8 @@ use std::path::PathBuf;
 const STATS: &str = "/proc/net/rpc/nfsd";
 const STATS_BYTES_MAX: usize = 64 << 10;
 
-/// Lines of counters: how they begin, and what stands behind. Sums of bytes were printed as 32 bits by older kernels, and the others
-/// by all. A kernel may print more numbers, or lines, than these.
+/// Lines of counters: how they begin, and what stands behind. All are printed as 32 bits by older kernels. A kernel may print more
+/// numbers, or lines, than these.
 const LINES: [(&[u8], &[&str]); 6] = [
     (
         b"rc",
@@ -136,12 +136,17 @@ fn take<'a>(
             if numbers.len() < names.len() {
                 return None;
             }
+            // Sums of bytes go round so often that a fall of theirs alone says nothing of the others.
+            let range = match head {
+                b"io" => Range::To(u32::MAX as u64),
+                _ => Range::Bits32,
+            };
             for (name, raw) in names
                 .iter()
                 .zip(numbers)
                 .filter(|(name, _)| !name.is_empty())
             {
-                reading.counter(*name, raw, Range::Bits32, 1);
+                reading.counter(*name, raw, range, 1);
             }
         }
     }

@@ -12,7 +12,7 @@ pub enum Range {
     Bits64,
     /// It is printed as 32 bits, by some kernels or all.
     Bits32,
-    /// To this number; it goes round often, and nothing else takes it back.
+    /// To this number; it goes round often, so that a fall is no reset, unless others of its part tell of one.
     To(u64),
     /// It never begins anew, but may go back a little by itself; it counts again once it is beyond where it was.
     Unsteady,
