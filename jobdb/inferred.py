@@ -135,10 +135,11 @@ def _ranks_of_step(runs: Runs, step: JobStep, members: Sequence[int], parents: S
     """Ranks of a step's processes of one program; none where they cannot be told for sure."""
     among = set(members)
     tasks = [number for number in members if parents[number] not in among]
-    nodes = nodes_of(step.nodes)
-    by_node: dict[str, list[tuple[_Born, int]]] = {node: [] for node in nodes}
+    # First of all: a user's programs are many, and a step's nodes may be.
     if len(tasks) != step.tasks:
         return {}
+    nodes = nodes_of(step.nodes)
+    by_node: dict[str, list[tuple[_Born, int]]] = {node: [] for node in nodes}
     for number in tasks:
         of = born[number]
         if of is None:

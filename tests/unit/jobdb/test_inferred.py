@@ -152,3 +152,10 @@ def test_very_many_processes_are_looked_at_in_little_time():
     found = infer_ranks(runs, [step(tasks=count, nodes="n1")])
     assert len(found) == count and sorted(found.values()) == list(range(count))
     assert time.monotonic() - began_s < 30
+
+
+def test_many_programs_in_a_step_of_many_nodes_are_looked_at_in_little_time():
+    rows = [process(100 + number, program=f"p{number}") for number in range(2000)]
+    runs, began_s = read_runs(table(rows)), time.monotonic()
+    assert infer_ranks(runs, [step(tasks=20_000, nodes="n[1-20000]")]) == {}
+    assert time.monotonic() - began_s < 10
