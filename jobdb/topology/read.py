@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 
 from jobdb.types import NAME_LENGTH_MAX
 
@@ -14,6 +15,8 @@ from .values import Budget, TooMany, Values, dealt
 
 # Lustre writes the numbers of these in hexadecimal.
 _LUSTRE = ("ost", "mdt")
+# The component of which instances are paths, as Gluster writes them.
+BRICKS = "gluster_server"
 SWITCH = "switch"
 NUMBER_MAX = 0xFFFF
 _NUMBERS = re.compile(r"[0-9,\- :]+", re.ASCII)
@@ -90,7 +93,7 @@ def _target(values: Values, draft: Draft) -> None:
     component, instance = values.text("component", kind), values.text("instance", "{file_system}-{name}" if kind in _LUSTRE else "{name}")
     for server, served in dealt(values, "servers", servers, list(targets), each):
         for target in served:
-            shown = _filled(values, instance, {"file_system": file_system, "name": target, "number": targets[target], "server": server})
+            shown = _filled(values, component, instance, {"file_system": file_system, "name": target, "number": targets[target], "server": server})
             draft.add(values.where, [Target(file_system, target, kind, targets[target], component, shown)])
             draft.add(values.where, [Server(file_system, target, place, node) for place, node in enumerate((server, *others.get(server, ())))])
 
@@ -117,7 +120,7 @@ def _others(values: Values, servers: list[str]) -> dict[str, list[str]]:
     return others
 
 
-def _filled(values: Values, pattern: str, fields: dict[str, object]) -> str:
+def _filled(values: Values, component: str, pattern: str, fields: dict[str, object]) -> str:
     """The pattern with its {fields}."""
     unknown = [name for name in _FIELD.findall(pattern) if fields.get(name) is None]
     if unknown:
@@ -126,6 +129,8 @@ def _filled(values: Values, pattern: str, fields: dict[str, object]) -> str:
             values.wrong(f"instance: {{{ascii(unknown[0])[1:-1][:40]}}} is not known here; there are {known}")
         return ""
     filled = _FIELD.sub(lambda match: str(fields[match[1]]), pattern)
+    if component == BRICKS and "/" in filled and values.is_whole:
+        values.wrong(f"instance: {BRICKS} calls bricks by their paths with underscores for slashes: {filled.replace('/', '_')[:80]}")
     if len(filled) > NAME_LENGTH_MAX:
         values.wrong(f"instance: {filled[:40]} … has more than {NAME_LENGTH_MAX} characters")
     return filled[:NAME_LENGTH_MAX]
@@ -147,8 +152,18 @@ def _address(values: Values, draft: Draft) -> None:
         values.wrong(f"{len(nodes)} nodes and {len(addresses)} addresses: each node has one, in the same order")
         return
     for address in addresses:
+        if not _is_address(address):
+            values.wrong(f"addresses: {address} is no IPv4 address, such as 10.77.0.21")
+            return
         draft.names[ADDRESS, address].append(values.where)
     draft.add(values.where, [Member(node, ADDRESS, address) for node, address in zip(nodes, addresses, strict=False)])
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return bool(IPv4Address(text))
+    except ValueError:
+        return False
 
 
 def _switch(values: Values, draft: Draft) -> None:

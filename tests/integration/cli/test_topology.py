@@ -62,7 +62,7 @@ def test_what_is_known_of_a_name(state) -> None:
         ("cn3", "2026-03-01", "reaches work through: fwd2"), ("fwd1", "2026-03-01", "forwarding node of work for: cn[1-2]"),
         ("fwd1", "2026-03-01", "peers, forwarding node of work: fwd2"), ("nas2", "2026-03-01T13:00:00Z", "nas2 serves (failover): home/home1"),
         ("nas2", "2026-03-03", "nas2 may serve: home/home1"), ("home/home1", "2026-03-03T00:00:00+01:00", "nas1 serves: home/home1"),
-        ("leaf1", "2026-03-01", "switch leaf1: cn[1-4],fwd[1-2] at ports [1-4,23-24]"), ("work", "2026-03-01", "work/brick2: brick; in samples gluster_server /bricks/b2"),
+        ("leaf1", "2026-03-01", "switch leaf1: cn[1-4],fwd[1-2] at ports [1-4,23-24]"), ("work", "2026-03-01", "work/brick2: brick; in samples gluster_server _bricks_b2"),
         ("g1", "2026-03-01", "group g1: cn[1-4],login1"),
     ):  # fmt: skip
         done = bellrock("show", name, "--at", at)

@@ -226,8 +226,8 @@ def test_samples_and_paths_find_their_place(topology):
     topology.apply(load(EXAMPLES / "small"), 10 * S, "me")
     for node in ("nas1", "nas2"):
         assert topology.target_of(node, "block_device", "sdb", MARCH).target == "home1"
-    assert topology.target_of("fwd2", "gluster_server", "/bricks/b2", MARCH) == Target("work", "brick2", "brick", 2, "gluster_server", "/bricks/b2")
-    for node, component, instance, at_ns in (("fwd1", "gluster_server", "/bricks/b2", MARCH), ("nas1", "block_device", "sda", MARCH), ("nas1", "block_device", "sdb", 5 * S)):
+    assert topology.target_of("fwd2", "gluster_server", "_bricks_b2", MARCH) == Target("work", "brick2", "brick", 2, "gluster_server", "_bricks_b2")
+    for node, component, instance, at_ns in (("fwd1", "gluster_server", "_bricks_b2", MARCH), ("nas1", "block_device", "sda", MARCH), ("nas1", "block_device", "sdb", 5 * S)):
         assert topology.target_of(node, component, instance, at_ns) is None
     for path, found in (("/scratch/a/b", "work"), ("/scratch", "work"), ("/scratchpad", None), ("/home/ada", "home"), ("/tmp", None)):
         assert topology.file_system_of(path, MARCH) == found

@@ -45,7 +45,7 @@ def test_the_small_example():
     site = load(EXAMPLES / "small")
     assert site.facts[Forwarding] == {Forwarding(f"cn{n}", "work", f"fwd{(n + 1) // 2}") for n in (1, 2, 3, 4)}
     assert site.facts[FileSystem] == {FileSystem("work", "gluster", "/scratch"), FileSystem("home", "nfs", "/home")}
-    assert Target("work", "brick2", "brick", 2, "gluster_server", "/bricks/b2") in site.facts[Target]
+    assert Target("work", "brick2", "brick", 2, "gluster_server", "_bricks_b2") in site.facts[Target]
     assert {server for server in site.facts[Server] if server.file_system == "home"} == {Server("home", "home1", 0, "nas1"), Server("home", "home1", 1, "nas2")}
     assert Port("fwd2", "leaf1", "24", False) in site.facts[Port] and Port("cn3", "leaf1", "3", False) in site.facts[Port]
     assert site.failovers == {Failover("home", "home1", 1772366400 * 10**9, 1772440200 * 10**9, "nas2")}
@@ -103,9 +103,11 @@ TARGET = '[[target]]\nfile_system = "fs"\nkind = "ost"\nnumbers = "{}"\nservers 
         (SYSTEM + TARGET.format("0", "o1") + 'backups = "o1"\n', ["not o1 itself"]),
         (SYSTEM + TARGET.format("0", "o1") + 'names = "x"\n', ["either names or numbers"]),
         (CLIENTS + '[[address]]\nnodes = "cn[1-2]"\naddresses = "10.0.0.1"\n', ["2 nodes and 1 addresses: each node has one"]),
-        (CLIENTS + '[[address]]\nnodes = "cn1"\naddresses = "a1"\n[[address]]\nnodes = "cn1"\naddresses = "a2"\n', [r"cn1 in two of address"]),
-        (CLIENTS + '[[address]]\nnodes = "cn1"\naddresses = "a1"\n[[address]]\nnodes = "cn2"\naddresses = "a1"\n', ["there is an address a1 already"]),
-        (CLIENTS + '[[address]]\nnodes = "cn9"\naddresses = "a1"\n', [r"cn9: in no \[\[class\]\]"]),
+        (CLIENTS + '[[address]]\nnodes = "cn1"\naddresses = "10.0.0.1"\n[[address]]\nnodes = "cn1"\naddresses = "10.0.0.2"\n', [r"cn1 in two of address"]),
+        (CLIENTS + '[[address]]\nnodes = "cn1"\naddresses = "10.0.0.1"\n[[address]]\nnodes = "cn2"\naddresses = "10.0.0.1"\n', ["there is an address 10.0.0.1 already"]),
+        (CLIENTS + '[[address]]\nnodes = "cn[1-2]"\naddresses = "10.0.0.[255-256]"\n', ["addresses: 10.0.0.256 is no IPv4 address"]),
+        (SYSTEM + TARGET.format("0", "o1") + 'component = "gluster_server"\ninstance = "/b/1"\n', ["slashes: _b_1"]),
+        (CLIENTS + '[[address]]\nnodes = "cn9"\naddresses = "10.0.0.1"\n', [r"cn9: in no \[\[class\]\]"]),
         (SYSTEM + TARGET.format("70000", "o1"), ["numbers: 70000 is over 65535"]),
         (SYSTEM + TARGET.format("0", "o1") + 'instance = "{nothing}"\n', [r"instance: \{nothing\} is not known here; there are \{file_system\}"]),
         (SYSTEM + TARGET.format("0-1", "o1") + 'instance = "sda"\n', ["instance: fs/OST0001 and fs/OST0000 would both be ost sda on o1"]),
