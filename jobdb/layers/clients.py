@@ -20,7 +20,8 @@ SamplesOf = Callable[[str, Sequence[tuple[str, str]], Sequence[str]], Callable[[
 
 def apportioned(served: Served, whole: Amounts, samples_of: SamplesOf, clients: Sequence[Client] | None, grid: Grid) -> Amounts | None:
     """The job's share of the bytes. clients: those through which it reaches the component. None where they cannot be told apart: not all of their addresses are
-    known, none of them is counted, one of those that are is not for this job alone, or there are too many, or too many samples of them."""
+    known, a node that did something is not counted, nor what it might be reached through, one that is counted is not for this job alone, or there are too many,
+    or too many samples of them."""
     kinds = {kind for kind, _ in served.counted}
     if clients is None or len(kinds) != 1 or len(served.counted) > CLIENTS_MAX:
         return None
@@ -33,6 +34,9 @@ def apportioned(served: Served, whole: Amounts, samples_of: SamplesOf, clients: 
         by_address.setdefault(instance.rpartition(" ")[2], []).append(instance)
     ours = [client for client in clients if client.address in by_address]
     if not ours or not all(client.is_alone for client in ours):
+        return None
+    # One of which the address is wrong, or that has another besides, would take its bytes from the job's.
+    if {node for client in clients for node in client.users} - {node for client in ours for node in client.users}:
         return None
     mine = {client.address for client in ours}
     instances = [name for address in mine for name in by_address[address]]

@@ -1,7 +1,7 @@
 """What served one job, and whom else: all of its layers but what samples tell."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -27,11 +27,13 @@ _BYTES = ("read_bytes", "write_bytes")
 
 @dataclass(frozen=True)
 class Client:
-    """A node through which the job reaches a component: one of its own, or a forwarding node. is_alone: for no other job."""
+    """A node through which the job reaches a component: one of its own, or a forwarding node. is_alone: for no other job. users: those of the job's nodes that
+    it may stand for, as far as they did something in the file system."""
 
     node: str
     address: str
     is_alone: bool
+    users: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def plan(job: Job, runs: Runs, is_seen: bool, from_ns: int, to_ns: int, store: S
         which = of_run == number
         if not which.any():
             continue
-        clients = _clients(nodes, serving.direct(name), through[name], on, addresses)
+        users = {runs.process_keys[process][0] for process in np.unique(runs.process[which])}
+        clients = _clients(nodes, users, serving.direct(name), through[name], on, addresses)
         parts = (part_of(one, clients) for one in serving.of(name, _files(runs, which)))
         systems.append(System(name, kinds[name], asked(runs, which) if is_seen else blank(), tuple(parts)))
     systems = _each_once(systems)
@@ -138,11 +141,14 @@ def _name(part: Part) -> tuple[str, str, str]:
 
 
 def _clients(
-    nodes: Sequence[str], direct: Sequence[str], through: Mapping[str, Clients], others: OnNodes, addresses: Mapping[str, str]
+    nodes: Sequence[str], users: Set[str], direct: Sequence[str], through: Mapping[str, Clients], others: OnNodes, addresses: Mapping[str, str]
 ) -> tuple[Client, ...] | None:
     """Servers see the job's nodes, or the forwarding nodes in their place: which, their counts tell. None where they might see only some of those that are known."""
-    known = [Client(node, addresses[node], others.is_whole and not others.were_on(node)) for node in nodes if node in addresses]
-    ahead = [Client(name, addresses[name], others.is_whole and not others.served(of, EVER)) for name, of in through.items() if name in addresses]
+    known = [Client(node, addresses[node], others.is_whole and not others.were_on(node), tuple(users & {node})) for node in nodes if node in addresses]
+    ahead = [
+        Client(name, addresses[name], others.is_whole and not others.served(of, EVER), tuple(sorted(users & of.keys())))
+        for name, of in through.items() if name in addresses
+    ]  # fmt: skip
     is_whole = len(known) == len(nodes)
     if len(ahead) == len(through) and addresses.keys() >= set(direct):
         return (*(client for client in known if is_whole or client.node in direct), *ahead)

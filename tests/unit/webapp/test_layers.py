@@ -253,8 +253,10 @@ def test_bytes_are_shared_out_by_what_a_brick_counts_of_its_clients(gluster):
     assert (storage["figures"]["queue_mean"], storage["figures"]["queue_max"]) == (1.5, 2)
 
 
-@pytest.mark.parametrize("why", ["shared node", "no address", "not counted"])
+@pytest.mark.parametrize("why", ["shared node", "no address", "not counted", "one not counted"])
 def test_clients_that_cannot_be_told_apart(gluster, tmp_path, why):
+    if why == "one not counted":  # perhaps under another address than the site's files say
+        run(gluster, "7", 1000, "n5", 0, 100, read_of("n5", file="/gl/a"))
     run(gluster, "8", 1001, "n1" if why == "shared node" else "n2", 0, 100)
     if why == "no address":
         apply(gluster, tmp_path / "site", GLUSTER.replace('"n[1-8]"\naddresses = "10.77.0.[21-28]"', '"n[2-8]"\naddresses = "10.77.0.[22-28]"'), at_s=-50)
@@ -262,6 +264,14 @@ def test_clients_that_cannot_be_told_apart(gluster, tmp_path, why):
     clients(gluster, "s2", "_b2", n1=(300, 10))
     storage = layer_of(of_job(gluster), "storage")
     assert (storage["how"], storage["own"], storage["amplification"]["read"]) == (None, None, None)
+
+
+def test_nodes_of_a_job_that_did_nothing_need_not_be_counted(gluster):
+    run(gluster, "7", 1000, "n5", 0, 100, read_of("n5", file="/tmp/a"))
+    run(gluster, "8", 1001, "n2", 0, 100)
+    for server in ("s1", "s2"):
+        clients(gluster, server, f"_b{server[1]}", n1=(300, 10), n2=(100, 30))
+    assert layer_of(of_job(gluster), "storage")["own"]["read_bytes"] == 600 * MIB
 
 
 def test_targets_on_which_no_file_of_the_job_lies_are_left_out(gluster):
