@@ -24,7 +24,7 @@ from .queue import Problem, QueueJob, QueueKey
 from .queued import forget, take
 from .recent import Recent
 from .runs import LATEST_NS
-from .sharing import ALONE, Sharing, sharing
+from .sharing import Sharing, sharing, undisturbed
 from .summing import drop_profile
 from .topology.repository import Topology
 
@@ -196,9 +196,8 @@ class JobDB:
 
     def sharing(self, job: Job) -> Sharing:
         """Which of a job's nodes it had to itself, as the batch system told."""
-        if not job.queue_nodes:
-            return ALONE
-        return self._shared.get((job.key, job.start_ns, job.end_ns), lambda: self._transactions.read(lambda session: sharing(session, job)))
+        ask = sharing if job.queue_nodes else undisturbed
+        return self._shared.get((job.key, job.start_ns, job.end_ns, ask is sharing), lambda: self._transactions.read(lambda session: ask(session, job)))
 
     def steps(self, job: Job) -> tuple[JobStep, ...]:
         """What the batch system told of a job's steps, see `job_rows.read_steps`."""

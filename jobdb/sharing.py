@@ -26,7 +26,15 @@ class Sharing:
     followed: tuple[str, ...] = ()
 
 
-ALONE = Sharing()
+def undisturbed(session: Session, job: Job) -> Sharing:
+    """Of a job of which launches alone tell: `alone` are its nodes but those that the batch system gave to other users meanwhile. When a launch began and ended
+    its user says."""
+    own = select(JobRow.id).where(JobRow.key == job.key).scalar_subquery()
+    mine = select(LaunchRow.node).where(LaunchRow.job == own)
+    given = select(QueueNodeRow.node).join(JobRow, JobRow.id == QueueNodeRow.job).where(QueueNodeRow.node.in_(mine), JobRow.uid != job.uid)
+    end_ns = FOREVER_NS if job.end_ns is None else job.end_ns
+    taken = set(session.scalars(given.where(QueueNodeRow.start_ns <= end_ns, QueueNodeRow.end_ns >= job.start_ns).distinct()))
+    return Sharing(tuple(node for node in job.node_names if node not in taken))
 
 
 def sharing(session: Session, job: Job) -> Sharing:

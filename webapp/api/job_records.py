@@ -73,7 +73,7 @@ class JobRecords:
     def _window(self, job: Job) -> Window:
         """Where and when the job's records are: where the batch system tells of it, on the nodes that it gave it, and by no claim alone."""
         if not job.queue_nodes:
-            return Window(tuple(job.node_names), job.uid, job.start_ns, LATEST_NS if job.end_ns is None else job.end_ns)
+            return Window(self._jobdb.sharing(job).alone, job.uid, job.start_ns, LATEST_NS if job.end_ns is None else job.end_ns)
         shared, (behind_ns, ahead_ns) = self._jobdb.sharing(job), self._slack(job)
         begin_ns, until_ns = max(job.start_ns - behind_ns, 0), min(_until_ns(job) + ahead_ns, LATEST_NS)
         end_ns = until_ns if job.end_ns is None else min(max(job.end_ns, job.start_ns + QUEUE_GRAIN_NS) + ahead_ns, LATEST_NS)

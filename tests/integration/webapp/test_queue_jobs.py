@@ -100,6 +100,24 @@ def test_what_a_nodes_client_did_is_the_jobs_that_had_the_node_alone(server):
     assert (found["write_bytes"], found["granularity"]) == (8 * MIB, "node")
 
 
+def test_a_launch_does_not_show_what_clients_did_for_other_users_jobs(server):
+    """Its user says when it began: so it may seem to have been there before."""
+    n1, n2 = Node("n1", "a1"), Node("n2", "a2")
+    of_node = {"size": MIB, "job": None, "process": "node", "uid": None}
+    server.take([node.run("write", T0 + 4 * S, T0 + 5 * S, count=count, **of_node) for node, count in ((n1, 8), (n2, 2))])
+
+    def launched(job):
+        for node in (n1, n2):
+            server.take([node.job("start", T0 - 1000 * S, job=job, uid=1001), node.job("end", T0 + 500 * S, job=job, uid=1001, exit_code=0)])
+        return profile(server, job)["write_bytes"]
+
+    assert launched("before") == 10 * MIB
+    server.jobdb.take_queue([told("44", ("n2",), uid=1001, user="bob"), told("42", ("n1",))])
+    assert launched("own") == 2 * MIB
+    series = server.get("/jobs/own/series?points=100")
+    assert sum(rate * series["step_s"] for rate in series["write_bytes_per_s"] if rate) == pytest.approx(2 * MIB)
+
+
 def test_runs_of_a_requeued_job_are_told_apart_by_their_times(server):
     node = Node("n1")
     server.jobdb.take_queue([
