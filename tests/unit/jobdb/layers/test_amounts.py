@@ -1,6 +1,8 @@
 """Samples on steps, and the figures of them."""
 
 import math
+import random
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +57,20 @@ def test_spans():
     assert joined([(5, 7), (1, 3), (3, 4), (6, 9), (8, 8)]) == ((1, 4), (5, 9))
     assert common([(0, 5), (8, 9)], [(4, 8)]) == ((4, 5),) and common([(0, 5)], []) == ()
     assert without([(0, 10)], [(2, 3), (5, 20)]) == ((0, 2), (3, 5)) and without([(0, 1)], [(1, 2)]) == ((0, 1),)
+
+
+def test_spans_of_a_map_that_changes_all_the_time():
+    rng = random.Random(5)
+    for _ in range(200):
+        one, other = (joined((low, low + rng.randrange(4)) for low in rng.choices(range(40), k=rng.randrange(9))) for _ in range(2))
+        in_one, in_other = ({at for low, high in of for at in range(low, high)} for of in (one, other))
+        assert {at for low, high in common(one, other) for at in range(low, high)} == in_one & in_other
+        assert {at for low, high in without(one, other) for at in range(low, high)} == in_one - in_other
+    many = [(at * 10, at * 10 + 6) for at in range(50_000)]
+    began_s = time.monotonic()
+    assert len(common(many, [(low + 5, high + 5) for low, high in many])) == 99_999
+    assert len(without(many, [(low + 2, high - 2) for low, high in many])) == 100_000
+    assert time.monotonic() - began_s < 20
 
 
 def test_steps_that_cannot_be():
