@@ -197,7 +197,8 @@ class JobDB:
     def sharing(self, job: Job) -> Sharing:
         """Which of a job's nodes it had to itself, as the batch system told."""
         ask = sharing if job.queue_nodes else undisturbed
-        return self._shared.get((job.key, job.start_ns, job.end_ns, ask is sharing), lambda: self._transactions.read(lambda session: ask(session, job)))
+        key = job.key, job.start_ns, job.end_ns, len(job.node_names), len(job.queue_nodes)
+        return self._shared.get(key, lambda: self._transactions.read(lambda session: ask(session, job)))
 
     def steps(self, job: Job) -> tuple[JobStep, ...]:
         """What the batch system told of a job's steps, see `job_rows.read_steps`."""
