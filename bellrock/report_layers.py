@@ -40,6 +40,7 @@ def _table(layers: list[dict[str, Any]], of_each: bool) -> Table:
             name = " ".join(text.plain(one[part]) for part in ("node", "component", "instance"))
             told = "sent nothing" if not one["known_s"] else _whose(one)
             sure = "" if one["is_certain"] else "; perhaps not for this job"
+            sure += "; beneath, and not added" if one["is_beneath"] else ""
             table.add_row(Text(f"  {name}"), *_figures(one["figures"], None), told + sure)
     return table
 

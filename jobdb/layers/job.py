@@ -139,7 +139,8 @@ def _client(system: System) -> dict[str, Any]:
 def _layer(layer: str, told: list[_Told], before: dict[str, Figures], grid: Grid) -> dict[str, Any]:
     """A layer; `before` gets what it did for the job. Disks beneath servers of files are no more than these once more, and are not added to them."""
     heard = [one for one in told if one.is_heard]
-    counted = [one for one in heard if serves(one.part.served) == "files"] or heard
+    of_files = [one for one in heard if serves(one.part.served) == "files"]
+    counted = of_files or heard
     whole = together([one.whole for one in counted], grid.count)
     hows = {one.how for one in counted}
     how = None if None in hows or not hows else hows.pop() if len(hows) == 1 else "mixed"
@@ -155,16 +156,17 @@ def _layer(layer: str, told: list[_Told], before: dict[str, Figures], grid: Grid
         before[layer] = own
     return {
         "layer": layer, "figures": figures(whole) if heard else blank(), "own": own, "how": how, "of": of, "amplification": amplification,
-        "other_jobs": len(set().union(*(jobs.keys for jobs in {one.part.other_jobs for one in told}))), "components": [_component(one) for one in told],
+        "other_jobs": len(set().union(*(jobs.keys for jobs in {one.part.other_jobs for one in told}))), "components": [_component(one, bool(of_files) and serves(one.part.served) != "files") for one in told],
     }  # fmt: skip
 
 
-def _component(told: _Told) -> dict[str, Any]:
+def _component(told: _Told, is_beneath: bool) -> dict[str, Any]:
     served, own = told.part.served, None
     if told.own is not None:
         own = figures(told.own) if told.how == "alone" else _only_bytes(told.own)
     return {
         "node": served.node, "component": served.component, "instance": served.instance, "target": served.target, "is_certain": served.is_certain,
+        "is_beneath": is_beneath,
         "figures": figures(told.whole) if told.is_heard else blank(), "own": own, "how": told.how, "other_jobs": len(told.part.other_jobs.keys),
         "jobs": list(told.part.other_jobs.keys[:JOBS_SHOWN_MAX]), "known_s": float(told.whole.known_s.sum()),
     }  # fmt: skip

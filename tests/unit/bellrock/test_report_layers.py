@@ -10,7 +10,7 @@ MIB = 1 << 20
 
 def component(**changes):
     return {
-        "node": "fwd1", "component": "nfs_server", "instance": "fwd\x1b1", "target": None, "is_certain": True, "figures": blank(), "own": None, "how": None,
+        "node": "fwd1", "component": "nfs_server", "instance": "fwd\x1b1", "target": None, "is_certain": True, "is_beneath": False, "figures": blank(), "own": None, "how": None,
         "other_jobs": 0, "jobs": None, "known_s": 100.0,
     } | changes  # fmt: skip
 
@@ -36,14 +36,14 @@ def test_a_line_a_layer():
     given = answer(
         layer("client", figures=blank() | {"read_bytes": 100 * MIB, "read_ops": 100}),
         layer("forwarding", figures=read, own=read, how="alone", of="client", amplification={"read": 3.5, "write": None}, components=[component(figures=read)]),
-        layer("storage", figures=read, own=blank() | {"read_bytes": 3 * MIB}, how="clients", other_jobs=2, components=[component(known_s=0, is_certain=False)]),
+        layer("storage", figures=read, own=blank() | {"read_bytes": 3 * MIB}, how="clients", other_jobs=2, components=[component(known_s=0, is_certain=False), component(is_beneath=True)]),
     )
     lines = printed(given).splitlines()
     assert lines[0] == "work (nfs)" and len(lines) == 5
     assert lines[3].split() == ["forwarding", "350", "MiB", "3.50", "-", "700", "-", "-", "12.5", "ms", "-", "2.5", "this", "job"]
     assert lines[4].endswith("2 other jobs too; this one 3.0 MiB read, - written")
     each = printed(given, of_each=True)
-    assert "fwd1 nfs_server fwd?1" in each and "sent nothing; perhaps not for this job" in each
+    assert "fwd1 nfs_server fwd?1" in each and "sent nothing; perhaps not for this job" in each and each.count("beneath, and not added") == 1
 
 
 def test_nothing_to_tell():

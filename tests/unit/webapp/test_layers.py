@@ -289,7 +289,8 @@ def test_disks_beneath_servers_of_files_are_not_added_to_them(site, tmp_path):
         told("nas1", "block_device", "sda", 0, 50, read_bytes=4000, reads=10, read_ns=5 * S, queue_ns=150 * S),
     ]
     storage = layer_of(of_job(site), "storage")
-    assert storage["figures"]["read_bytes"] == 1000 and len(storage["components"]) == 2
+    assert storage["figures"]["read_bytes"] == 1000
+    assert {one["component"]: one["is_beneath"] for one in storage["components"]} == {"nfs_server": False, "block_device": True}
     (disk,) = (one for one in storage["components"] if one["component"] == "block_device")
     assert disk["figures"]["read_bytes"] == 4000 and disk["figures"]["read_latency"] == {"mean_s": 0.5, "p95_s": None}
     assert (round(disk["figures"]["queue_mean"], 9), disk["known_s"]) == (3.0, 50.0), "of the other half nothing is known"

@@ -164,7 +164,7 @@ function layers(one) {
   const latency = (mean_s, p95_s = null) => ({ mean_s, p95_s });
   const figures = (read, write, more = {}) => ({ ...none, read_bytes: Math.round(one.read_bytes * read), write_bytes: Math.round(one.write_bytes * write), read_ops: Math.round(one.read_ops * read / 16), write_ops: Math.round(one.write_ops * write), ...more });
   const served = (own, whole, how, other_jobs) => ({ figures: whole ?? own, own, how, other_jobs });
-  const component = (node, kind, instance, target, figuresOf, more = {}) => ({ node, component: kind, instance, target, is_certain: true, jobs: figuresOf.other_jobs ? ["4905", "4<b>906"] : [], known_s: wholeS, ...figuresOf, ...more });
+  const component = (node, kind, instance, target, figuresOf, more = {}) => ({ node, component: kind, instance, target, is_certain: true, is_beneath: kind === "block_device", jobs: figuresOf.other_jobs ? ["4905", "4<b>906"] : [], known_s: wholeS, ...figuresOf, ...more });
   const layer = (name, of, amplification, figuresOf, parts) => ({ layer: name, of, amplification, ...figuresOf, components: parts });
   const client = (share) => layer("client", null, { read: null, write: null }, served(figures(share, share, { metadata_ops: Math.round(one.metadata_ops * share), read_latency: latency(0.0021, 0.01), write_latency: latency(0.012, 0.1), metadata_latency: latency(0.0004, 0.001) }), null, "alone", 0), []);
   const bytes = (read, write) => ({ ...figures(read, write), read_ops: null, write_ops: null });

@@ -46,6 +46,8 @@ export interface LayerComponent extends Served, ComponentName {
   target: string | null;
   /** False: whether it served this job is not told. */
   is_certain: boolean;
+  /** True: a disk beneath servers of files, whose bytes it tells once more; they are not added to the layer's. */
+  is_beneath: boolean;
   /** Some of the other jobs; null for those who may not know. */
   jobs: string[] | null;
   /** Of how many seconds of the job's time anything is known of it. */

@@ -8,6 +8,8 @@ import { NOT_TOLD, knownWords, latencyWords, serviceOf, shownFigures, volumeTitl
 
 export const componentKey = ({ node, component, instance }: LayerComponent) => JSON.stringify([node, component, instance]);
 
+const BENEATH = "It tells what the servers of files above it did once more: not added to the layer";
+
 /** Bytes both ways; null where neither is told. */
 export function bytesOf(row: LayerComponent): number | null {
   const { read_bytes: read, write_bytes: written } = shownFigures(row);
@@ -43,6 +45,7 @@ export function layerColumns({ rows, wholeS, span, onPick }: ColumnsOf): Column<
           <button type="button" className="link-button" onClick={() => onPick(row)}>{row.node}</button>{" "}
           {kinds.size > 1 && <><span className="muted">{inWords(row.component)}</span>{" "}</>}
           {row.instance !== row.node && <span className="mono">{row.instance}</span>}{" "}
+          {row.is_beneath && <><span className="muted" title={BENEATH}>beneath</span>{" "}</>}
           {span && <Link to={componentPath(row, span)} title="All that is known of it in this job's time">charts</Link>}
         </span>
       ),

@@ -13,7 +13,7 @@ export const figures = (told: Partial<LayerFigures>): LayerFigures => ({ ...NOTH
 /** A component that served this job alone, of whose 100 s all is known. */
 export function component(node: string, instance: string, more: Partial<LayerComponent> = {}): LayerComponent {
   const all = figures({ read_bytes: 100, write_bytes: 50 });
-  return { node, component: "ost", instance, target: null, is_certain: true, figures: all, own: all, how: "alone", other_jobs: 0, jobs: null, known_s: 100, ...more };
+  return { node, component: "ost", instance, target: null, is_certain: true, is_beneath: false, figures: all, own: all, how: "alone", other_jobs: 0, jobs: null, known_s: 100, ...more };
 }
 
 export function layer(name: LayerName, more: Partial<Layer> = {}): Layer {

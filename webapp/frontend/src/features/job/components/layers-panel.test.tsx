@@ -79,6 +79,11 @@ describe("components", () => {
     expect(named([busy, written])).toEqual(["OST", false]);
     expect(named([{ ...busy, component: "block_device" }, written])).toEqual(["Component", true]);
   });
+  it("disks beneath servers of files are marked as not added, and nothing else is", () => {
+    const name = (row: typeof busy) => shown(columns[0]!.cell(row));
+    expect(name({ ...busy, component: "block_device", instance: "sda", is_beneath: true })).toMatch(/sda<\/span> <span class="muted" title="[^"]*not added to the layer">beneath</);
+    expect(name({ ...busy, component: "block_device", instance: "sda" })).not.toContain("beneath");
+  });
   it("a guess is marked as one", () => {
     const target = columns.find(({ key }) => key === "target")!;
     expect(shown(target.cell({ ...silent, target: "OST0003" }))).toBe("OST0003 ?");
