@@ -31,7 +31,7 @@ class JobRow(Base):
     __tablename__ = "jobs"
     __table_args__ = (
         UniqueConstraint("job_id", "uid", "origin"), UniqueConstraint("key"), Index("ix_jobs_uid_start_ns", "uid", "start_ns"),
-        Index("ix_jobs_settled_ns", "settled_ns"),
+        Index("ix_jobs_settled_ns", "settled_ns"), Index("ix_jobs_start_ns_end_ns", "start_ns", "end_ns"),
     )  # fmt: skip
 
     id: Mapped[int] = mapped_column(primary_key=True)

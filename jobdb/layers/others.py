@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from jobdb.models import FOREVER_NS, JobRow, LaunchRow, QueueNodeRow
 from jobdb.topology.models import ForwardingRow
@@ -70,7 +70,8 @@ def on_nodes(key: str, nodes: Collection[str], from_ns: int, to_ns: int) -> Call
     asked = sorted(set(nodes))
     given = select(QueueNodeRow.job, QueueNodeRow.node, QueueNodeRow.start_ns, QueueNodeRow.end_ns)
     given = given.where(QueueNodeRow.start_ns < to_ns, QueueNodeRow.end_ns > from_ns)
-    launched = select(JobRow.id, LaunchRow.node, JobRow.start_ns, _UNTIL).join(LaunchRow, LaunchRow.job == JobRow.id).where(*_in_time(from_ns, to_ns))
+    # With the end as it is: with what stands for none, SQLite does not see that an index has all of it.
+    launched = select(JobRow.id, LaunchRow.node, JobRow.start_ns, JobRow.end_ns).join(LaunchRow, LaunchRow.job == JobRow.id).where(*_in_time(from_ns, to_ns))
     # Else MySQL looks at all launches that there are.
     launched = launched.distinct().prefix_with("STRAIGHT_JOIN", dialect="mysql")
 
@@ -86,7 +87,7 @@ def on_nodes(key: str, nodes: Collection[str], from_ns: int, to_ns: int) -> Call
         on: dict[str, list[tuple[str, Span]]] = defaultdict(list)
         for number, node, start_ns, end_ns in rows[:JOB_NODES_MAX]:
             if number in keys:
-                on[node].append((keys[number], (start_ns, end_ns)))
+                on[node].append((keys[number], (start_ns, FOREVER_NS if end_ns is None else end_ns)))
         return OnNodes(on, len(asked) <= NODES_MAX and len(rows) <= JOB_NODES_MAX)
 
     return work
@@ -105,11 +106,14 @@ def anywhere(key: str, file_system: str | None, from_ns: int, to_ns: int) -> Cal
         # Of EXISTS MariaDB makes a list of all rows that there are of the model.
         return found.limit(1).scalar_subquery().is_not(None)
 
-    query = select(JobRow.key, JobRow.start_ns, _UNTIL).where(*_in_time(from_ns, to_ns), JobRow.key != key, had_node(QueueNodeRow) | had_node(LaunchRow))
-    query = query.order_by(JobRow.start_ns.desc()).limit(JOBS_MAX + 1)
+    # No more of a job than an index knows: rows are looked at of those that are found. One may be the job itself.
+    ran = select(JobRow.id, JobRow.start_ns, _UNTIL.label("until_ns")).where(*_in_time(from_ns, to_ns), had_node(QueueNodeRow) | had_node(LaunchRow))
+    ran = ran.order_by(JobRow.start_ns.desc()).limit(JOBS_MAX + 2).subquery()
+    named = aliased(JobRow)
+    query = select(named.key, ran.c.start_ns, ran.c.until_ns).join(named, named.id == ran.c.id).order_by(ran.c.start_ns.desc())
 
     def work(session: Session) -> Anywhere:
-        rows = session.execute(query).all()
+        rows = [row for row in session.execute(query) if row.key != key]
         return Anywhere([(name, (start_ns, end_ns)) for name, start_ns, end_ns in rows[:JOBS_MAX]], len(rows) <= JOBS_MAX)
 
     return work

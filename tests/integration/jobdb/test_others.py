@@ -1,8 +1,10 @@
 """Which other jobs ran while one did, on each database."""
 
 import pytest
+from sqlalchemy import event as listen, insert, text
 
 from jobdb.layers import LONG_NS, others
+from jobdb.models import JobRow
 from jobdb.repository import JobDB
 from jobdb.topology.site import load
 from tests.integration.jobdb.test_queue_jobs import T, ended, told
@@ -95,6 +97,44 @@ def test_of_too_many_it_is_not_known_who_else_there_was(db, monkeypatch, bound):
         else:
             assert not anywhere.is_whole and {key for key, _ in anywhere.jobs} == {"o1", "o2", "o3"}, "those that began last"
         assert (on.is_whole, known[0]) == ((True, number + 1) if number < 3 or bound == "JOBS_MAX" else (False, 3))
+
+
+def plans(db, ask):
+    """Of each look at the table of jobs while `ask` asks: by which index, and whether that alone was enough."""
+    asked = []
+    hear = ("before_cursor_execute", lambda connection, cursor, statement, parameters, *_: asked.append((statement, parameters)))
+    listen.listen(db._engine, *hear)
+    try:
+        ask()
+    finally:
+        listen.remove(db._engine, *hear)
+    found = []
+    with db._engine.connect() as connection:
+        is_sqlite = connection.dialect.name == "sqlite"
+        for statement, parameters in asked:
+            if statement.startswith("SELECT"):
+                for row in connection.exec_driver_sql(f"EXPLAIN {'QUERY PLAN ' * is_sqlite}{statement}", parameters).mappings():
+                    if is_sqlite and row["detail"].split()[1] == "jobs":
+                        found.append((row["detail"].partition(" INDEX ")[2].split(" ")[0], "COVERING" in row["detail"]))
+                    elif not is_sqlite and row["table"] == "jobs":
+                        found.append((row["key"], "Using index" in (row["Extra"] or "").split("; ")))
+    return found
+
+
+def test_an_index_alone_tells_which_jobs_ran_and_the_list_keeps_its_own(db):
+    """Rows are wide, and those of 30 days are looked through."""
+    queued(db, "7", 0, 100, "cn1")
+    with db._engine.begin() as connection:
+        texts = dict.fromkeys(("cluster", "user", "program", "search"), "x") | {"command": "x" * 500, "uid": 1000, "origin": 0, "state": "completed"}
+        times = [{"start_ns": T - number * 60 * S, "end_ns": T - number * 60 * S + 3600 * S} for number in range(3000)]
+        connection.execute(insert(JobRow), [texts | {"id": 10 + n, "key": f"j{n}", "job_id": f"j{n}"} | time for n, time in enumerate(times)])
+        if connection.dialect.name != "sqlite":
+            connection.execute(text("ANALYZE TABLE jobs")).all()
+    job, alone = db.job("7"), ("ix_jobs_start_ns_end_ns", True)
+    for file_system in (None, "work"):
+        assert alone in plans(db, lambda file_system=file_system: db.others_anywhere(job, file_system, job.start_ns, job.end_ns))
+    assert alone in plans(db, lambda: db.others_on(job, ["cn1", "cn2"], job.start_ns, job.end_ns))
+    assert ("ix_jobs_start_ns", True) in plans(db, lambda: db.jobs(sort="-start"))
 
 
 def test_what_stands_for_many_jobs_is_short_and_tells_them_apart():
