@@ -2,10 +2,11 @@
 
 import http.client
 import json
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.message import Message
 from typing import Any
@@ -15,6 +16,9 @@ from pipeline.listen import is_loopback
 
 # A server sends no more than a page at a time; a bound all the same, since what answers may not be ours.
 ANSWER_BYTES_MAX = 64 << 20
+# How often a busy server is asked, and how long after it said so at most.
+BUSY_TRIES_MAX = 30
+RETRY_AFTER_S_MAX = 30
 # A proxy of the environment has no business between this machine and itself.
 class _Redirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
@@ -27,11 +31,13 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Redirect
 class Client:
     """Calls to one server at `url` (http://127.0.0.1:8425), with a token where there is one. Times out after `timeout_s`.
 
-    Raises Unavailable where nothing answers, ApiError where the server answers with an error, UsageError for a token that would go out unencrypted."""
+    on_busy: set, a server that is busy is asked again for what `get` asks, BUSY_TRIES_MAX times in all, each after the time that it names; it is told the first
+    time why. Raises Unavailable where nothing answers, ApiError where the server answers with an error, UsageError for a token that would go out unencrypted."""
 
     def __init__(self, url: str, timeout_s: float = 15.0, token: str = "") -> None:
         self.url = url.rstrip("/")
         self.timeout_s = timeout_s
+        self.on_busy: Callable[[str], object] | None = None
         parts = urllib.parse.urlsplit(self.url)
         if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
             raise UsageError(f"{self.url}: what goes to another machine must be encrypted", "begin the address with https://")
@@ -40,11 +46,24 @@ class Client:
     def get(self, path: str, **query: Any) -> Any:
         """GET `path` and decode its JSON. Query values that are None are left out."""
         address = self._address(path, query)
-        with self._opened(address) as answer:
-            body = answer.read(ANSWER_BYTES_MAX + 1)
+        body = self._patiently(address)
         if len(body) > ANSWER_BYTES_MAX:
             raise ApiError(f"{address}: answer of over {ANSWER_BYTES_MAX} bytes", "ask for less with --limit")
         return _decoded(body, address)
+
+    def _patiently(self, address: str) -> bytes:
+        tries = 1
+        while True:
+            try:
+                with self._opened(address) as answer:
+                    return answer.read(ANSWER_BYTES_MAX + 1)
+            except ApiError as error:
+                if self.on_busy is None or error.retry_after_s is None or tries >= BUSY_TRIES_MAX:
+                    raise
+                if tries == 1:
+                    self.on_busy(error.what)
+                tries += 1
+                time.sleep(min(error.retry_after_s, RETRY_AFTER_S_MAX))
 
     def lines(self, path: str, **query: Any) -> Iterator[Any]:
         """GET `path`, whose answer is a line of JSON at a time, and decode each when it comes: the time-out is that of one line. To close the
@@ -166,8 +185,10 @@ def _decoded(body: bytes, address: str) -> Any:
 
 def _api_error(address: str, error: urllib.error.HTTPError) -> ApiError:
     """The API's own message where it sent one, else what HTTP said."""
+    given = error.headers.get("Retry-After", "") if error.code == 503 else ""
+    retry_after_s = int(given) if given.isascii() and given.isdecimal() and len(given) <= 4 else None
     try:
         said = json.loads(error.read(1 << 20))["error"]
-        return ApiError(str(said["message"]), str(said.get("hint") or ""), status=error.code, code=str(said.get("code", "")))
+        return ApiError(str(said["message"]), str(said.get("hint") or ""), status=error.code, code=str(said.get("code", "")), retry_after_s=retry_after_s)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, http.client.HTTPException):
         return ApiError(f"{address}: HTTP {error.code} {error.reason}", "see the server's messages", status=error.code)

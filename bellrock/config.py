@@ -31,7 +31,7 @@ class Http:
 
     host: str = "127.0.0.1"
     port: int = _between(0, PORT_MAX, default=8425)
-    threads: int = _between(4, 256, default=12)
+    threads: int = _between(4, 256, default=16)
     socket: str = ""
     socket_group: str = ""
     names: list[str] = field(default_factory=list)

@@ -48,11 +48,12 @@ class ServerFault(Unavailable):
 
 
 class ApiError(BellrockError):
-    """The server answered with an error. `status` is HTTP's, `code` the API's own word."""
+    """The server answered with an error. `status` is HTTP's, `code` the API's own word. retry_after_s: when a busy server wants to be asked again."""
 
-    def __init__(self, what: str, hint: str = "", *, status: int = 0, code: str = "") -> None:
+    def __init__(self, what: str, hint: str = "", *, status: int = 0, code: str = "", retry_after_s: int | None = None) -> None:
         super().__init__(what, hint)
         self.status = status
+        self.retry_after_s = retry_after_s
         self.code = code
         if status >= 500:
             self.exit_code = EXIT_UNAVAILABLE

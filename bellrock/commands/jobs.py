@@ -91,15 +91,21 @@ def server_for(kind: str) -> "Iterator[Lease]":
 
     client = named_client()
     if client is not None:
+        client.on_busy = _tell_busy
         yield Lease(client, None)
         return
     console.log_warnings()
     with console.waiting("starting a server for this command"):
         lease = obtain(kind)
+    lease.client.on_busy = _tell_busy
     try:
         yield lease
     finally:
         lease.release()
+
+
+def _tell_busy(what: str) -> None:
+    console.say(f"{what}; waiting for it")
 
 
 def _find(lease: "Lease", job: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from pipeline.store import Store
 from pipeline.store.duckdb import DuckDBStore
 from pipeline.store.elastic.store import ElasticsearchStore
 from webapp.api.analysis import Analyses
+from webapp.api.threads import Threads
 
 # Of one commit, as large as a log server's.
 EVENTS = 20_000
@@ -60,7 +62,7 @@ def _lines(records: pa.Table) -> Iterator[list[bytes]]:
 
 def settle(store: Store, jobdb: JobDB) -> None:
     """Works out the profiles of all jobs that have none."""
-    analyses, after = Analyses(store, jobdb, computing_max=2), 0
+    analyses, after = Analyses(store, jobdb, Threads(2, threading.Semaphore(0))), 0
     with ThreadPoolExecutor(2) as pool:
         while True:
             jobs, last = jobdb.settled(after, JOBS_AT_ONCE)

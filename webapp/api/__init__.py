@@ -25,14 +25,17 @@ from .layer_answers import LayerAnswers
 from .lists import Lists
 from .node_charts import NodeCharts
 from .signin import SignIn
+from .threads import Threads
 from .told import Told
 
 API = "/api/v1"
 FRONTEND_DIR = Path(__file__).parents[1] / "frontend" / "dist"
 BODY_BYTES_MAX = 1 << 16
-# Threads, of all that answer requests, that no computation takes, and those that audits may take: a deep one, one that is worked out, and two that
-# wait for it. With few threads audits have half of what is not free. Jobs' layers share these, and the figures of jobs have the rest.
+# Threads, of all that answer requests, that no computation takes; those that may wait until one is free that may compute, a third of the rest at most; and
+# those that audits may take: a deep one, one that is worked out, and two that wait for it. With few threads audits have half of what is not free. Jobs'
+# layers share these, and the figures of jobs have the rest.
 THREADS_FREE = 2
+WAITING_THREADS_MAX = 4
 AUDIT_THREADS_MAX = 4
 THREADS_MIN = THREADS_FREE + 2
 
@@ -51,21 +54,24 @@ def create_app(
     config: FRONTEND_DIR (folder of the built pages; default webapp/frontend/dist), ALLOWED_HOSTS (names that may stand in the Host
     header besides loopback ones; default none), PROXY_HOSTS (those in requests that came through `callers.behind_proxy`; default none), PEER_UID (tells from a WSGI environment whose process asks, or None; default
     `sockets.peer_uid`, which knows waitress's connections), TRUSTS_OWNER (whether this process's user and root, by the kernel's word, are
-    administrators without signing in; default True), KEY (who shows it as a token is one, too, though not through a proxy; default "": none), SCRAPE_TOKEN (who shows it may ask for /metrics and nothing else; default "": none), THREADS (that answer requests, at least THREADS_MIN; default 12), or any of
+    administrators without signing in; default True), KEY (who shows it as a token is one, too, though not through a proxy; default "": none), SCRAPE_TOKEN (who shows it may ask for /metrics and nothing else; default "": none), THREADS (that answer requests, at least THREADS_MIN; default 16), or any of
     Flask's. status: tells version, started_ns and ingest for /api/v1/status. keeper: drops what is older than it is to be kept.
     cache: of charts; default one in this process.
     """
     app = Flask(__name__, static_folder=None)
     app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PROXY_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="", SCRAPE_TOKEN="")
-    app.config.update(THREADS=12, MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
+    app.config.update(THREADS=16, MAX_CONTENT_LENGTH=BODY_BYTES_MAX)
     app.config.update(config or {})
     app.json = Json(app)
     if app.config["THREADS"] < THREADS_MIN:
         raise ValueError(f"THREADS = {app.config['THREADS']}: at least {THREADS_MIN} are needed")
     threads = app.config["THREADS"] - THREADS_FREE
+    waiting_threads = min(WAITING_THREADS_MAX, threads // 3)
+    threads -= waiting_threads
     audit_threads = min(AUDIT_THREADS_MAX, threads // 2)
-    analyses = Analyses(store, jobdb, computing_max=threads - audit_threads)
-    long_at_work = threading.Semaphore(audit_threads)
+    waiting = threading.Semaphore(waiting_threads)
+    analyses = Analyses(store, jobdb, Threads(threads - audit_threads, waiting))
+    long_at_work = Threads(audit_threads, waiting)
     audits = Kept(long_at_work)
     cache = ProcessCache() if cache is None else cache
     context = app.extensions["bellrock"] = Context(

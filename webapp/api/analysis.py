@@ -21,6 +21,7 @@ from pipeline.store import Store, TooManyRuns
 
 from .errors import Busy
 from .job_records import Basis, JobRecords
+from .threads import Threads
 
 BYTES_MAX = 512 << 20
 ENTRIES_MAX = 256
@@ -76,53 +77,50 @@ class Analysis:
 class Analyses:
     """Analyses by job, those used last within `BYTES_MAX` and `ENTRIES_MAX`. Any thread may ask; no two compute the same job at once.
 
-    computing_max: threads that may compute, or wait for one that does, at once: the server's other threads stay free for quick answers.
+    threads: those that may compute, or wait for one that does, at once: the server's other threads stay free for quick answers.
     """
 
-    def __init__(self, store: Store, jobdb: JobDB, computing_max: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: Store, jobdb: JobDB, threads: Threads, clock: Callable[[], float] = time.monotonic) -> None:
         self._store, self._jobdb, self._clock = store, jobdb, clock
         self._records = JobRecords(store, jobdb)
-        self._slots = threading.Semaphore(computing_max)
+        self._threads = threads
         self._kept: OrderedDict[str, Analysis] = OrderedDict()
         self._kept_lock = threading.Lock()  # owner of _kept
         self._locks = [threading.Lock() for _ in range(LOCKS)]  # a job's lock is that of its key's hash
 
     def get(self, job: Job, wait_s: float | None = None, version: int | None = None) -> Analysis:
         """The job's analysis: of its records as they are, or, while a large job runs, as they were a little earlier. Raises Busy where no
-        thread is to be had for it, or another has it in hand for longer than `wait_s` (default `WAIT_S`) and nothing earlier is known.
+        thread is free for it within `wait_s` (default `WAIT_S`), or another has it in hand for longer than that, and nothing earlier is known.
         version: of its records, where the caller has just asked for it."""
         kept, _ = self._current(job, version)
         if kept is not None:
             return kept
         # An ended job's figures are taken for final: an earlier analysis would be, too.
         earlier = None if job.settled else self._find(job.key)
-        if not self._slots.acquire(blocking=False):
-            if earlier is not None:
-                return earlier
-            raise Busy("the server is working out the figures of other jobs")
+        wait_s = 0 if earlier is not None else WAIT_S if wait_s is None else wait_s
         try:
-            lock = self._locks[hash(job.key) % LOCKS]
-            if not lock.acquire(timeout=0 if earlier is not None else WAIT_S if wait_s is None else wait_s):
-                if earlier is not None:
-                    return earlier
-                raise Busy(f"the server is still working out the figures of job {job.key}")
-            try:
+            with self.thread(wait_s), self._turn(job, wait_s):
                 kept, version = self._current(job)
                 return kept if kept is not None else self._compute(job, version)
-            finally:
-                lock.release()
-        finally:
-            self._slots.release()
+        except Busy:
+            if earlier is None:
+                raise
+            return earlier
+
+    def thread(self, wait_s: float | None = None) -> contextlib.AbstractContextManager[None]:
+        """Counts this thread as one of those that may compute, whatever it does for a job but ask `get`, see `Threads.one`. Raises Busy."""
+        return self._threads.one("the server is working out the figures of other jobs", wait_s)
 
     @contextlib.contextmanager
-    def thread(self) -> Iterator[None]:
-        """Counts this thread as one of those that may compute, whatever it does for a job but ask `get`. Raises Busy."""
-        if not self._slots.acquire(blocking=False):
-            raise Busy("the server is working out the figures of other jobs")
+    def _turn(self, job: Job, wait_s: float) -> Iterator[None]:
+        """The turn to compute a job. Raises Busy."""
+        lock = self._locks[hash(job.key) % LOCKS]
+        if not lock.acquire(timeout=wait_s):
+            raise Busy(f"the server is still working out the figures of job {job.key}")
         try:
             yield
         finally:
-            self._slots.release()
+            lock.release()
 
     def _current(self, job: Job, version: int | None = None) -> tuple[Analysis | None, int]:
         """The analysis that is good enough, if any, and the version of the job's records."""

@@ -4,10 +4,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from .errors import Busy
+from .threads import Threads
 
 # So long an answer is given out again.
 KEPT_S = 10.0
@@ -20,10 +21,10 @@ WAIT_S = 30.0
 
 
 class Kept:
-    """Answers by question. Any thread may ask. `threads`: counts those that may work one out, or wait for their turn; others may count in it, too.
+    """Answers by question. Any thread may ask. `threads`: those that may work one out, or wait for their turn; others may be among them, too.
     `turns`: so many may be worked out at once, each question's by one thread. `clock`: in s."""
 
-    def __init__(self, threads: threading.Semaphore, clock: Callable[[], float] = time.monotonic, turns: int = 1) -> None:
+    def __init__(self, threads: Threads, clock: Callable[[], float] = time.monotonic, turns: int = 1) -> None:
         self._clock = clock
         self._turns = [threading.Lock() for _ in range(turns)]  # a question's is that of its hash
         self._threads = threads
@@ -40,7 +41,7 @@ class Kept:
             return found[1]
         older = found if found is not None and not fresh and found[0] >= asked - OLD_S else None
         try:
-            with self.thread(), self._turn(question, wait_s=0 if older is not None else WAIT_S):
+            with self.thread(wait_s=0 if older is not None else None), self._turn(question, wait_s=0 if older is not None else WAIT_S):
                 found = self._find(question)
                 if found is not None and found[0] >= since:
                     return found[1]  # worked out while this one waited
@@ -53,15 +54,9 @@ class Kept:
                 raise
             return older[1]
 
-    @contextmanager
-    def thread(self) -> Iterator[None]:
-        """Counts this thread as one of those that may be at work here, whatever it does. Raises Busy."""
-        if not self._threads.acquire(blocking=False):
-            raise Busy("the server is working on audits, or on the layers of other jobs")
-        try:
-            yield
-        finally:
-            self._threads.release()
+    def thread(self, wait_s: float | None = None) -> AbstractContextManager[None]:
+        """Counts this thread as one of those that may be at work here, whatever it does, see `Threads.one`. Raises Busy."""
+        return self._threads.one("the server is working on audits, or on the layers of other jobs", wait_s)
 
     @contextmanager
     def _turn(self, question: Hashable, wait_s: float) -> Iterator[None]:

@@ -1,7 +1,6 @@
 """The layers of jobs, as the API answers them; those of ended jobs are kept in the cache as long as nothing changes that they rest on."""
 
 import hashlib
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
@@ -27,6 +26,7 @@ from .cache import Cache
 from .errors import ApiError, bad_parameter
 from .job_records import QUEUE_GRAIN_NS
 from .kept import Kept
+from .threads import Threads
 
 # Of the answers; in the keys of the cache, so that another version's answers are none.
 FORMAT = 4
@@ -54,10 +54,10 @@ class Question:
 
 
 class LayerAnswers:
-    """Answers as JSON. Any thread may ask. threads: counts those that may work long; what is in the cache needs none of these, only one of `analyses` for a
+    """Answers as JSON. Any thread may ask. threads: those that may work long; what is in the cache needs none of these, only one of `analyses` for a
     moment."""
 
-    def __init__(self, store: Store, jobdb: JobDB, analyses: Analyses, cache: Cache, threads: threading.Semaphore, clock_ns: Callable[[], int]) -> None:
+    def __init__(self, store: Store, jobdb: JobDB, analyses: Analyses, cache: Cache, threads: Threads, clock_ns: Callable[[], int]) -> None:
         self._store, self._jobdb, self._analyses, self._cache, self._clock_ns = store, jobdb, analyses, cache, clock_ns
         self._kept = Kept(threads, turns=TURNS)
 

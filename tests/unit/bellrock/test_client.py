@@ -8,7 +8,7 @@ import pytest
 from bellrock.client import Client
 from bellrock.errors import EXIT_FAILED, EXIT_UNAVAILABLE, ApiError, Unavailable, UsageError
 
-Answer = tuple[int, bytes]
+Answer = tuple[int, bytes] | tuple[int, bytes, str]
 
 
 @pytest.fixture
@@ -19,8 +19,10 @@ def api() -> Iterator[Callable[[Callable[[str], Answer]], Client]]:
     def start(answer: Callable[[str], Answer]) -> Client:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                status, body = answer(self.path)
+                status, body, *after = answer(self.path)
                 self.send_response(status)
+                for seconds in after:
+                    self.send_header("Retry-After", seconds)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -52,6 +54,39 @@ def test_an_error_without_words_is_still_told(api, body: bytes) -> None:
     with pytest.raises(ApiError, match="HTTP 503") as error:
         api(lambda _: (503, body)).get("/x")
     assert error.value.exit_code == EXIT_UNAVAILABLE
+
+
+BUSY = json.dumps({"error": {"code": "busy", "message": "at work", "hint": "ask again"}}).encode()
+
+
+def test_a_busy_server_is_asked_again_and_the_first_time_it_is_told_why(api) -> None:
+    answers, told = [(503, BUSY, "0"), (503, BUSY, "0"), (200, b"[1]")], []
+    client = api(lambda _: answers.pop(0))
+    client.on_busy = told.append
+    assert client.get("/x") == [1] and told == ["at work"] and not answers
+
+
+@pytest.mark.parametrize("after", ["", "soon", "-1", "12345", "\u00b2"])
+def test_who_does_not_say_when_to_ask_again_is_not_asked(api, after: str) -> None:
+    asked: list[str] = []
+    client = api(lambda path: asked.append(path) or (503, BUSY, after))
+    client.on_busy = asked.append
+    with pytest.raises(ApiError, match="at work"):
+        client.get("/x")
+    assert asked == ["/x"]
+
+
+def test_a_server_that_stays_busy_is_asked_no_more_than_so_often(api, monkeypatch) -> None:
+    monkeypatch.setattr("bellrock.client.BUSY_TRIES_MAX", 3)
+    asked: list[str] = []
+    client = api(lambda path: asked.append(path) or (503, BUSY, "0"))
+    with pytest.raises(ApiError):
+        client.get("/x")
+    assert len(asked) == 1, "nobody waits"
+    client.on_busy = lambda _: None
+    with pytest.raises(ApiError) as error:
+        client.get("/x")
+    assert len(asked) == 4 and error.value.exit_code == EXIT_UNAVAILABLE
 
 
 def test_what_is_not_json_is_told(api) -> None:

@@ -7,6 +7,7 @@ import pytest
 from webapp.api import kept
 from webapp.api.errors import Busy
 from webapp.api.kept import KEPT_MAX, KEPT_S, OLD_S, Kept
+from webapp.api.threads import Threads
 
 THREADS = 3
 
@@ -17,7 +18,7 @@ class Source:
     def __init__(self):
         self.now, self.asked = 100.0, 0
         self.hold, self.begun, self.go = False, threading.Event(), threading.Event()
-        self.kept = Kept(threading.Semaphore(THREADS), lambda: self.now)
+        self.kept = Kept(Threads(THREADS, threading.Semaphore(0)), lambda: self.now)
 
     def work_out(self):
         self.asked += 1

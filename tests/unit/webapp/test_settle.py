@@ -10,6 +10,7 @@ from pipeline.store import StoreError, TooManyRuns
 from tests.unit.jobdb.tables import T0, row
 from tests.unit.webapp.fakes import FakeStore
 from webapp.api.analysis import Analyses
+from webapp.api.threads import Threads
 from webapp.api.settle import AGAIN_EVERY_S, FAILED_AGAIN_S, Settler
 
 S = 10**9
@@ -22,7 +23,7 @@ def event(kind, job, time):
 @pytest.fixture
 def parts(tmp_path):
     db, store, now = JobDB(f"sqlite:///{tmp_path / 'j.db'}", user_name=lambda uid: None), FakeStore(), [0.0]
-    analyses = Analyses(store, db, computing_max=1, clock=lambda: now[0])
+    analyses = Analyses(store, db, Threads(1, threading.Semaphore(0)), clock=lambda: now[0])
     yield db, store, analyses, Settler(db, store, analyses, clock=lambda: now[0]), now
     db.close()
 

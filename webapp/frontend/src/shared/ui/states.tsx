@@ -14,8 +14,10 @@ export function Panel({ title, controls, children, testId }: { title: ReactNode;
   );
 }
 
-export function Loading({ what }: { what: string }) {
-  return <p className="state-note muted" role="status">Loading {what}…</p>;
+/** `failure`: why it has not come yet; of a server that is busy it is told, since it is asked again until it has time. */
+export function Loading({ what, failure = null }: { what: string; failure?: unknown }) {
+  const isBusy = failure instanceof ApiError && failure.retryAfterS !== null;
+  return <p className="state-note muted" role="status">Loading {what}…{isBusy && ` Waiting: ${failure.message}.`}</p>;
 }
 
 /** What went wrong and what to do next. Where older data are still in view, `stale` says so. */

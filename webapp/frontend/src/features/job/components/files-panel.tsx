@@ -49,14 +49,14 @@ export function FilesPanel({ jobId, startNs, intervalMs }: { jobId: string; star
   const search = params.get("files_search") ?? "";
   const sort = params.get("files_sort") ?? "-bytes";
   const cursors = params.getAll("files_cursor");
-  const { data, error } = useRows("files", jobId, { search, sort, limit: PAGE_LIMIT, cursor: cursors.at(-1) ?? null }, intervalMs);
+  const { data, error, failureReason } = useRows("files", jobId, { search, sort, limit: PAGE_LIMIT, cursor: cursors.at(-1) ?? null }, intervalMs);
   return (
     <Panel
       title="Files" testId="files-panel"
       controls={<SearchBox label="Search files" placeholder="Part of a path" value={search} testId="file-search" onChange={(text) => change({ files_search: text, files_cursor: null })} />}
     >
       {error && <div className="panel-body"><ErrorNote error={error} stale={data !== undefined} /></div>}
-      {!data && !error && <Loading what="files" />}
+      {!data && !error && <Loading what="files" failure={failureReason} />}
       {data && (
         <>
           <Table

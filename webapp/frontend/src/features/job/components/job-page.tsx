@@ -23,12 +23,12 @@ export function JobPage() {
 }
 
 function OneJob({ id }: { id: string }) {
-  const { data, error, dataUpdatedAt } = useJob(id);
+  const { data, error, failureReason, dataUpdatedAt } = useJob(id);
   const intervalMs = error && !data ? false : jobIntervalMs(data?.job);
   useLastLook(id, isLive(data?.job));
 
   if (!data && error) return <NoJob id={id} error={error} />;
-  if (!data) return <Loading what={`job ${id}`} />;
+  if (!data) return <Loading what={`job ${id}`} failure={failureReason} />;
   const { job, profile, losses, groups_away: away } = data;
   return (
     <>

@@ -50,7 +50,7 @@ function Over({ jobId, fileSystem, layer, intervalMs, chosen }: LayerDetailProps
   const { params, change } = useUrlState();
   const palette = usePalette();
   const window = zoomWindow(params);
-  const { data: series, error, isPlaceholderData } = useLayerSeries(jobId, { fileSystem, layer: layer.layer, component: chosen, window }, intervalMs);
+  const { data: series, error, failureReason, isPlaceholderData } = useLayerSeries(jobId, { fileSystem, layer: layer.layer, component: chosen, window }, intervalMs);
   // The job's own chart asked for these already: both stand on one time axis.
   const { data: above } = useSeries(jobId, { window, node: params.get("node"), process: params.get("process") }, intervalMs);
   const fromMs = nsToMs(window?.fromNs ?? above?.from_ns ?? series?.from_ns ?? 0);
@@ -61,7 +61,7 @@ function Over({ jobId, fileSystem, layer, intervalMs, chosen }: LayerDetailProps
   return (
     <>
       {error && <div className="panel-body"><ErrorNote error={error} stale={series !== undefined} /></div>}
-      {!series && !error && <Loading what="what it did over time" />}
+      {!series && !error && <Loading what="what it did over time" failure={failureReason} />}
       {series && (!drawn || !isKnown(series)) && <p className="state-note muted" data-testid="layer-unknown">{name}: nothing is known over this time.</p>}
       {series && drawn && isKnown(series) && (
         <div className="chart-area" aria-busy={isPlaceholderData} data-testid="layer-series" data-from-ns={series.from_ns} data-to-ns={series.to_ns} data-bins={series.t_ns.length}>

@@ -13,13 +13,13 @@ interface LayersPanelProps {
 
 /** The way of the job's I/O through each file system that it used: client, forwarding, storage, metadata. */
 export function LayersPanel({ jobId, intervalMs }: LayersPanelProps) {
-  const { data, error } = useLayers(jobId, intervalMs);
+  const { data, error, failureReason } = useLayers(jobId, intervalMs);
   const { data: viewer } = useSession();
   const isAdmin = viewer?.role === "admin";
   return (
     <Panel title="Where the I/O went" testId="layers-panel">
       {error && <div className="panel-body"><ErrorNote error={error} stale={data !== undefined} /></div>}
-      {!data && !error && <Loading what="the layers" />}
+      {!data && !error && <Loading what="the layers" failure={failureReason} />}
       {data && !isPlain(data) && <Ways answer={data} jobId={jobId} isAdmin={isAdmin} intervalMs={intervalMs} />}
       {data && <Elsewhere answer={data} isAdmin={isAdmin} />}
     </Panel>

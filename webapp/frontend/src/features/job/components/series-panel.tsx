@@ -31,7 +31,7 @@ export function SeriesPanel({ jobId, job, phases, phaseCount, intervalMs }: Seri
   const direction = choice(params, "direction", DIRECTIONS);
   const node = params.get("node");
   const process = params.get("process");
-  const { data: series, error, isPlaceholderData } = useSeries(jobId, { window, node, process }, intervalMs);
+  const { data: series, error, failureReason, isPlaceholderData } = useSeries(jobId, { window, node, process }, intervalMs);
 
   const fromMs = window ? nsToMs(window.fromNs) : series ? nsToMs(series.from_ns) : 0;
   const toMs = window ? nsToMs(window.toNs) : series ? nsToMs(series.to_ns) : 0;
@@ -57,7 +57,7 @@ export function SeriesPanel({ jobId, job, phases, phaseCount, intervalMs }: Seri
       }
     >
       {error && <div className="panel-body"><ErrorNote error={error} stale={series !== undefined} /></div>}
-      {!series && !error && <Loading what="the series" />}
+      {!series && !error && <Loading what="the series" failure={failureReason} />}
       {series && series.t_ns.length === 0 && <Empty title="No I/O in this span" />}
       {series && option && series.t_ns.length > 0 && (
         <div className="chart-area" aria-busy={isPlaceholderData} data-testid="series" data-from-ns={series.from_ns} data-to-ns={series.to_ns} data-step-s={series.step_s} data-bins={series.t_ns.length}>

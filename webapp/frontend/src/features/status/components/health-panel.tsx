@@ -14,7 +14,7 @@ export const SPANS = ["day", "ever"] as const;
 export function HealthPanel() {
   const { params, change } = useUrlState();
   const span = choice(params, "span", SPANS);
-  const { data: audit, error } = useAudit(span);
+  const { data: audit, error, failureReason } = useAudit(span);
   return (
     <Panel
       title="Health" testId="health"
@@ -26,7 +26,7 @@ export function HealthPanel() {
       }
     >
       {error && <ErrorNote error={error} stale={audit !== undefined} />}
-      {!audit && !error && <Loading what="the audit" />}
+      {!audit && !error && <Loading what="the audit" failure={failureReason} />}
       {audit && <Report audit={audit} sort={params.get("spools") ?? ""} onSort={(spools) => change({ spools })} />}
     </Panel>
   );
