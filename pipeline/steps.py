@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.schema.components import Told, told
-from pipeline.spread import spread
+from pipeline.spread import Spread
 
 SECOND_NS = 10**9
 UNCHANGED_NS = 60 * SECOND_NS
@@ -162,10 +162,14 @@ class _Grid:
         self._step = np.arange(len(self._stretch)) + np.repeat(first - (np.cumsum(count) - count), count)
         self._overlap = np.minimum(high[self._stretch], edges[self._step + 1]) - np.maximum(low[self._stretch], edges[self._step])
         self._lines: dict[bytes, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+        self._spreads: dict[bytes, Spread] = {}
 
     def counter(self, one: Told, values: np.ndarray) -> Counter:
         has = ~np.isnan(values)
-        moved = spread(self._start_ns[has], self._end_ns[has], values[has], self._edges, self._step_ns)
+        key = np.packbits(has).tobytes()
+        if key not in self._spreads:
+            self._spreads[key] = Spread(self._start_ns[has], self._end_ns[has], self._edges, self._step_ns)
+        moved = self._spreads[key].of(values[has])
         lines, begins, seconds = self._of(has)
         per_s = np.full(len(moved), np.nan)
         steps = self._step[lines][begins]
