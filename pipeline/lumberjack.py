@@ -6,8 +6,9 @@ key-value frame of v1 clients, is refused. Source: Elastic's go-lumber (protocol
 """
 
 import struct
-import zlib
 from dataclasses import dataclass, field
+
+import tracepack
 
 # Bounds of what one client can make the receiver hold. One connection costs at most about
 # COMPRESSED_BYTES_MAX + 2 * WINDOW_BYTES_MAX, whatever it sends.
@@ -20,7 +21,6 @@ VERSION = 0x32
 # The first byte of a client that begins with TLS.
 _TLS_HANDSHAKE = 0x16
 _JSON_HEADER = struct.Struct(">II")
-_JSON_FRAME = struct.Struct(">BBII")
 _UINT32 = struct.Struct(">I")
 _JSON = ord("J")
 _FRAME_HEADER_BYTES = 6
@@ -118,7 +118,7 @@ class FrameParser:
             raise self._error(f"{chr(kind)} frame outside a window; expected W")
         if kind == ord("C"):
             return self._compressed_frame(number)
-        taken = self._json_frame(buffer, 0)
+        taken = self._json_frame(buffer)
         self._drop(taken)
         return taken > 0
 
@@ -135,59 +135,53 @@ class FrameParser:
         end = _FRAME_HEADER_BYTES + length
         if len(self._buffer) < end:
             return False
-        plain = self._decompress(bytes(self._buffer[_FRAME_HEADER_BYTES:end]))
+        plain = self._inflate(bytes(self._buffer[_FRAME_HEADER_BYTES:end]))
         at = self._json_frames(plain)
-        while at < len(plain):
-            if plain[at] != VERSION:
-                raise self._wrong_version(plain[at], at)
-            if at + 2 <= len(plain) and plain[at + 1] != ord("J"):
-                raise self._error(f"frame of type {chr(plain[at + 1])!a} within a compressed frame; expected J", at)
-            taken = self._json_frame(plain, at, at)
-            if not taken:
-                raise self._error(f"cut J frame, {len(plain) - at} bytes of it are there", at)
-            at += taken
+        if at < len(plain):
+            raise self._wrong_within(plain, at)
         self._drop(end)
         return True
 
-    def _decompress(self, packed: bytes) -> bytes:
+    def _inflate(self, packed: bytes) -> tracepack.Inflated:
         bound = self._limits.window_bytes
-        inflate = zlib.decompressobj()
         try:
-            plain = inflate.decompress(packed, bound + 1)
-        except zlib.error as error:
+            plain = tracepack.inflate(packed, bound)
+        except ValueError as error:
             raise self._error(f"compressed frame is garbled: {error}") from None
         if len(plain) > bound:
             raise self._error(f"compressed frame expands to more than {bound} bytes")
-        if not inflate.eof:
+        if not plain.ended:
             raise self._error("compressed frame is cut: its zlib stream does not end")
-        if inflate.unused_data:
-            raise self._error(f"compressed frame has {len(inflate.unused_data)} bytes after its zlib stream")
+        if plain.taken < len(packed):
+            raise self._error(f"compressed frame has {len(packed) - plain.taken} bytes after its zlib stream")
         return plain
 
-    def _json_frames(self, plain: bytes) -> int:
-        """Takes J frames into the window for as long as they are whole and within the bounds. Gives where it ended; what is wrong there others find."""
-        window, room = self._window, self._expected - len(self._window.payloads)
-        most, left = self._limits.payload_bytes, self._limits.window_bytes - self._window_bytes
-        at, size, keep = 0, len(plain), window.payloads.append
-        while room > 0 and size - at >= _JSON_HEADER_BYTES:
-            version, kind, seq, length = _JSON_FRAME.unpack_from(plain, at)
-            start = at + _JSON_HEADER_BYTES
-            if version != VERSION or kind != _JSON or length > most or length > left or length > size - start:
-                break
-            at = start + length
-            keep(plain[start:at])
+    def _json_frames(self, plain: tracepack.Inflated) -> int:
+        """Takes J frames into the window for as long as they are whole and within the bounds. Gives where it ended."""
+        window, limits = self._window, self._limits
+        room, left = self._expected - len(window.payloads), limits.window_bytes - self._window_bytes
+        payloads, seq, end = plain.frames(room, limits.payload_bytes, left)
+        if payloads:
+            window.payloads += payloads
             window.last_seq = seq
-            left -= length
-            room -= 1
-        self._window_bytes = self._limits.window_bytes - left
-        return at
+            self._window_bytes += end - _JSON_HEADER_BYTES * len(payloads)
+        return end
 
-    def _json_frame(self, data: bytes | bytearray, at: int, inner: int | None = None) -> int:
-        """Takes the J frame at `at` into the window. Gives its size, 0 when it is not complete."""
-        start = at + _JSON_HEADER_BYTES
-        if len(data) < start:
+    def _wrong_within(self, plain: tracepack.Inflated, at: int) -> ProtocolError:
+        """What is wrong with that which is no J frame of this window."""
+        head = plain.part(at, _JSON_HEADER_BYTES)
+        if head[0] != VERSION:
+            return self._wrong_version(head[0], at)
+        if len(head) > 1 and head[1] != _JSON:
+            return self._error(f"frame of type {chr(head[1])!a} within a compressed frame; expected J", at)
+        self._json_frame(head, at)
+        return self._error(f"cut J frame, {len(plain) - at} bytes of it are there", at)
+
+    def _json_frame(self, data: bytes | bytearray, inner: int | None = None) -> int:
+        """Takes the J frame that `data` begins with into the window. Gives its size, 0 when it is not complete."""
+        if len(data) < _JSON_HEADER_BYTES:
             return 0
-        seq, length = _JSON_HEADER.unpack_from(data, at + 2)
+        seq, length = _JSON_HEADER.unpack_from(data, 2)
         window = self._window
         if length > self._limits.payload_bytes:
             raise self._error(f"J frame of {length} bytes; the bound is {self._limits.payload_bytes}", inner)
@@ -195,13 +189,13 @@ class FrameParser:
             raise self._error(f"J frame beyond its window of {self._expected} events", inner)
         if self._window_bytes + length > self._limits.window_bytes:
             raise self._error(f"window of more than {self._limits.window_bytes} bytes", inner)
-        end = start + length
+        end = _JSON_HEADER_BYTES + length
         if len(data) < end:
             return 0
-        window.payloads.append(bytes(data[start:end]))
+        window.payloads.append(bytes(data[_JSON_HEADER_BYTES:end]))
         window.last_seq = seq
         self._window_bytes += length
-        return end - at
+        return end
 
     def _wrong_version(self, version: int, inner: int | None = None) -> ProtocolError:
         if version == _TLS_HANDSHAKE and inner is None:

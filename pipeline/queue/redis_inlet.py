@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import redis
+import tracepack
 
 from pipeline.queue import QueueError
 from pipeline.queue.redis import Connection, RedisSettings
@@ -76,12 +77,8 @@ def _pushes(items: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 def _push(client: redis.Redis, name: str, items: Sequence[bytes]) -> int:
-    """RPUSH; how long the list is then. Packed here: the client's own packing takes each item as an argument of its own, and twice the time."""
-    parts = [b"\r\n"] * (2 * len(items) + 2)
-    parts[0] = b"*%d\r\n$5\r\nRPUSH\r\n$%d\r\n%b" % (len(items) + 2, len(name), name.encode())
-    parts[1:-1:2] = [b"\r\n$%d\r\n" % size for size in map(len, items)]
-    parts[2:-1:2] = items
-    packed = b"".join(parts)
+    """RPUSH; how long the list is then. Packed by us: the client takes each item as an argument of its own, and many times as long."""
+    packed = tracepack.rpush(name.encode(), items)
     pool = client.connection_pool
     connection = pool.get_connection()
     try:

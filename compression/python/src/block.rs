@@ -45,6 +45,8 @@ pub struct Reader {
     tag: Box<[u8]>,
     fields: Vec<Column>,
     by_name: HashMap<Box<[u8]>, usize>,
+    /// Of each field, its name as it stands before a value.
+    keys: Vec<Box<[u8]>>,
     places: Places,
 }
 
@@ -84,8 +86,13 @@ impl Reader {
         if fields.len() > 64 {
             return Err("one of more than 64");
         }
+        let keys = fields
+            .iter()
+            .map(|field| [b"\"", &*field.name, b"\":"].concat().into())
+            .collect();
         Ok(Self {
             tag: tag.as_bytes().into(),
+            keys,
             fields,
             by_name,
             places,
@@ -135,31 +142,38 @@ impl Reader {
         scanner.take(b'{')?;
         loop {
             scanner.skip_blanks();
-            let name = scanner.string()?;
-            scanner.skip_blanks();
-            scanner.take(b':')?;
-            scanner.skip_blanks();
-            if name == b"kind" {
-                if tagged || scanner.string()? != &*self.tag {
-                    return Err(Unusual);
+            let field = match order.get(place) {
+                Some(&field) if scanner.take_all(&self.keys[field]) => {
+                    scanner.skip_blanks();
+                    Some(field)
                 }
-                tagged = true;
-            } else {
-                let field = match order.get(place) {
-                    Some(&field) if *self.fields[field].name == *name => field,
-                    _ => {
+                _ => {
+                    let name = scanner.string()?;
+                    scanner.skip_blanks();
+                    scanner.take(b':')?;
+                    scanner.skip_blanks();
+                    if name == b"kind" {
+                        None
+                    } else {
                         let field = *self.by_name.get(name).ok_or(Unusual)?;
                         order.truncate(place);
                         order.push(field);
-                        field
+                        Some(field)
                     }
-                };
+                }
+            };
+            if let Some(field) = field {
                 place += 1;
                 if seen & (1 << field) != 0 {
                     return Err(Unusual);
                 }
                 seen |= 1 << field;
                 columns[field].read(&mut scanner)?;
+            } else {
+                if tagged || scanner.string()? != &*self.tag {
+                    return Err(Unusual);
+                }
+                tagged = true;
             }
             scanner.skip_blanks();
             match scanner.peek() {

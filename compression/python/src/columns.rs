@@ -17,17 +17,17 @@ pub struct Texts {
 }
 
 impl Texts {
-    pub fn code(&mut self, text: &[u8]) -> u32 {
-        // Neighbours mostly are alike.
-        if self
-            .texts
-            .get(self.last as usize)
-            .is_some_and(|last| **last == *text)
-        {
-            return self.last;
-        }
+    /// The number of the text that came last, if the scanner has it once more: neighbours mostly are alike.
+    fn again(&self, scanner: &mut Scanner) -> Option<u32> {
+        let last = self.texts.get(self.last as usize)?;
+        scanner.take_text(last).then_some(self.last)
+    }
+
+    /// The number of a text; a new one is kept if it `fits`.
+    fn code(&mut self, text: &[u8], fits: impl Fn(&[u8]) -> bool) -> Result<u32, Unusual> {
         self.last = match self.codes.get(text) {
             Some(&code) => code,
+            None if !fits(text) => return Err(Unusual),
             None => {
                 let code = self.texts.len() as u32;
                 self.codes.insert(text.into(), code);
@@ -35,7 +35,7 @@ impl Texts {
                 code
             }
         };
-        self.last
+        Ok(self.last)
     }
 
     pub fn get(&self, code: u32) -> &[u8] {
@@ -129,19 +129,16 @@ impl Column {
             }
             (Kind::Hex, Values::Numbers(numbers)) => numbers.push(hex64(scanner.string()?)? as i64),
             (Kind::Text { values, length }, Values::Texts(texts, codes)) => {
-                let text = scanner.string()?;
-                if values
-                    .as_ref()
-                    .is_some_and(|values| !values.iter().any(|value| **value == *text))
-                {
-                    return Err(Unusual);
-                }
-                if length.is_some_and(|most| {
-                    text.is_empty() || (text.len() > most && characters(text) > most)
-                }) {
-                    return Err(Unusual);
-                }
-                codes.push(texts.code(text));
+                let code = match texts.again(scanner) {
+                    Some(code) => code,
+                    None => texts.code(scanner.string()?, |text| {
+                        values
+                            .as_ref()
+                            .is_none_or(|values| values.iter().any(|value| **value == *text))
+                            && length.is_none_or(|most| fits(text, most))
+                    })?,
+                };
+                codes.push(code);
             }
             (Kind::Histogram, Values::Histograms(bins)) => {
                 scanner.take(b'[')?;
@@ -212,6 +209,8 @@ fn empty(kind: &Kind) -> Values {
     }
 }
 
-fn characters(text: &[u8]) -> usize {
-    text.iter().filter(|&&byte| byte & 0xc0 != 0x80).count()
+/// Whether a text has at least one character and not more than `most`.
+fn fits(text: &[u8], most: usize) -> bool {
+    let characters = || text.iter().filter(|&&byte| byte & 0xc0 != 0x80).count();
+    !text.is_empty() && (text.len() <= most || characters() <= most)
 }

@@ -3,6 +3,8 @@
 pub mod block;
 pub mod bodies;
 pub mod columns;
+pub mod frames;
 #[cfg(feature = "module")]
 mod module;
+pub mod push;
 pub mod scan;

@@ -3,10 +3,12 @@
 use crate::block::{Block, Reader, Times};
 use crate::bodies::bodies;
 use crate::columns::{Column, Kind, Values, HISTOGRAM_BINS, NULL};
+use crate::frames::{self, Bounds};
+use crate::push;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 /// Reads records of one kind. See tracepack/__init__.py.
 #[pyclass(frozen, name = "Reader")]
@@ -224,8 +226,70 @@ fn field(given: &Bound<'_, PyDict>) -> PyResult<Column> {
     Ok(Column::new(&name, kind, get(given, "nullable")?))
 }
 
+/// What a zlib stream expands to.
+#[pyclass(frozen, name = "Inflated")]
+struct PyInflated(frames::Inflated);
+
+#[pyfunction]
+fn inflate(py: Python<'_>, packed: Bound<'_, PyBytes>, bound: usize) -> PyResult<PyInflated> {
+    let packed = packed.as_bytes();
+    let found = py.detach(|| frames::inflate(packed, bound));
+    found.map(PyInflated).map_err(PyValueError::new_err)
+}
+
+#[pymethods]
+impl PyInflated {
+    fn __len__(&self) -> usize {
+        self.0.plain.len()
+    }
+
+    #[getter]
+    fn taken(&self) -> usize {
+        self.0.taken
+    }
+
+    #[getter]
+    fn ended(&self) -> bool {
+        self.0.ended
+    }
+
+    /// J frames at its beginning: payloads, the last one's sequence number, and where they end.
+    fn frames<'py>(
+        &self,
+        py: Python<'py>,
+        most: usize,
+        payload_bytes: usize,
+        all_bytes: usize,
+    ) -> PyResult<(Bound<'py, PyList>, u32, usize)> {
+        let bounds = Bounds {
+            frames: most,
+            payload: payload_bytes,
+            all: all_bytes,
+        };
+        let found = frames::split(&self.0.plain, bounds);
+        let texts = found.payloads.iter().map(|at| &self.0.plain[at.clone()]);
+        let payloads = PyList::new(py, texts.map(|text| PyBytes::new(py, text)))?;
+        Ok((payloads, found.last, found.end))
+    }
+
+    /// At most `size` bytes from a place on.
+    fn part<'py>(&self, py: Python<'py>, at: usize, size: usize) -> Bound<'py, PyBytes> {
+        let rest = self.0.plain.get(at..).unwrap_or_default();
+        PyBytes::new(py, &rest[..size.min(rest.len())])
+    }
+}
+
+#[pyfunction]
+fn rpush<'py>(py: Python<'py>, name: &[u8], items: Vec<Py<PyBytes>>) -> Bound<'py, PyBytes> {
+    let items: Vec<&[u8]> = items.iter().map(|item| item.as_bytes(py)).collect();
+    PyBytes::new(py, &py.detach(|| push::rpush(name, &items)))
+}
+
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(inflate, module)?)?;
+    module.add_function(wrap_pyfunction!(rpush, module)?)?;
+    module.add_class::<PyInflated>()?;
     module.add_class::<PyReader>()?;
     module.add_class::<PyBlock>()
 }

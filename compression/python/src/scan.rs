@@ -4,6 +4,9 @@
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unusual;
 
+/// Digits that a number has at most.
+const DIGITS_MAX: usize = 19;
+
 pub struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -42,21 +45,40 @@ impl<'a> Scanner<'a> {
     }
 
     pub fn null(&mut self) -> bool {
-        if self.bytes[self.at..].starts_with(b"null") {
-            self.at += 4;
-            return true;
+        self.take_all(b"null")
+    }
+
+    /// Takes these bytes, if they come next.
+    pub fn take_all(&mut self, bytes: &[u8]) -> bool {
+        let found = self.rest().starts_with(bytes);
+        if found {
+            self.at += bytes.len();
         }
-        false
+        found
+    }
+
+    /// Takes this text as a string, if it comes next: one that `string` gave before.
+    pub fn take_text(&mut self, text: &[u8]) -> bool {
+        let found = match self.rest() {
+            [b'"', rest @ ..] => rest.starts_with(text) && rest.get(text.len()) == Some(&b'"'),
+            _ => false,
+        };
+        if found {
+            self.at += text.len() + 2;
+        }
+        found
     }
 
     /// A string without escapes and control characters, without its quotes; UTF-8.
     pub fn string(&mut self) -> Result<&'a [u8], Unusual> {
         self.take(b'"')?;
-        let rest = &self.bytes[self.at..];
+        let rest = self.rest();
         let mut ascii = true;
-        for (length, &byte) in rest.iter().enumerate() {
-            match byte {
-                b'"' => {
+        let mut length = 0;
+        loop {
+            length += plain(&rest[length..]);
+            match rest.get(length) {
+                Some(b'"') => {
                     let text = &rest[..length];
                     if !ascii && std::str::from_utf8(text).is_err() {
                         return Err(Unusual);
@@ -64,12 +86,15 @@ impl<'a> Scanner<'a> {
                     self.at += length + 1;
                     return Ok(text);
                 }
-                b'\\' | 0..=0x1f => return Err(Unusual),
-                0x80.. => ascii = false,
-                _ => {}
+                Some(0x80..) => ascii = false,
+                _ => return Err(Unusual),
             }
+            length += 1;
         }
-        Err(Unusual)
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
     }
 
     /// A whole number of 64 bits, written without fraction or exponent.
@@ -79,13 +104,13 @@ impl<'a> Scanner<'a> {
             self.at += 1;
         }
         let first = self.at;
-        let mut value: i64 = 0;
+        let mut value: u64 = 0;
         while let Some(digit @ b'0'..=b'9') = self.peek() {
-            // Below zero, since there is one number more there.
-            let next = value
-                .checked_mul(10)
-                .and_then(|v| v.checked_sub(i64::from(digit - b'0')));
-            value = next.ok_or(Unusual)?;
+            // So many always fit, and more are too many for 63 bits.
+            if self.at - first == DIGITS_MAX {
+                return Err(Unusual);
+            }
+            value = value * 10 + u64::from(digit - b'0');
             self.at += 1;
         }
         let digits = self.at - first;
@@ -96,11 +121,37 @@ impl<'a> Scanner<'a> {
             return Err(Unusual);
         }
         if negative {
-            Ok(value)
+            0_i64.checked_sub_unsigned(value).ok_or(Unusual)
         } else {
-            value.checked_neg().ok_or(Unusual)
+            i64::try_from(value).map_err(|_| Unusual)
         }
     }
+}
+
+/// How many bytes at the beginning are of a string's usual ones: ASCII, but for control characters, quotes and backslashes.
+fn plain(bytes: &[u8]) -> usize {
+    let mut length = 0;
+    while let Some(&word) = bytes[length..].first_chunk::<8>() {
+        let found = special(u64::from_le_bytes(word));
+        if found != 0 {
+            return length + found.trailing_zeros() as usize / 8;
+        }
+        length += 8;
+    }
+    let rest = bytes[length..].iter();
+    length
+        + rest
+            .take_while(|&&byte| matches!(byte, 0x20..=0x7f) && byte != b'"' && byte != b'\\')
+            .count()
+}
+
+/// Of eight bytes, the highest bit of each that is none of a string's usual ones. Of those above the first, some may be marked that are.
+fn special(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * EACH;
+    let below = |word: u64, bound: u64| word.wrapping_sub(bound * EACH) & !word;
+    let is = |byte: u8| below(word ^ (u64::from(byte) * EACH), 1);
+    (below(word, 0x20) | is(b'"') | is(b'\\') | word) & HIGH
 }
 
 /// 16 hex digits, as agents write them: others mean the same number, but would be other words in a document.
@@ -181,6 +232,39 @@ mod tests {
             b"",
         ] {
             assert_eq!(Scanner::new(text).string(), Err(Unusual), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn strings_end_at_the_first_byte_that_is_not_usual_wherever_it_stands() {
+        for byte in 0..=u8::MAX {
+            for place in 0..20 {
+                let mut text = vec![b'a'; 24];
+                text[place] = byte;
+                let usual = matches!(byte, 0x20..=0x7f) && byte != b'"' && byte != b'\\';
+                assert_eq!(
+                    plain(&text),
+                    if usual { 24 } else { place },
+                    "{byte} at {place}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_is_taken_again_only_if_all_of_it_comes() {
+        for (bytes, text, at) in [
+            (&b"\"ab\","[..], &b"ab"[..], 4),
+            (b"\"\"", b"", 2),
+            (b"\"abc\"", b"ab", 0),
+            (b"\"a\"", b"ab", 0),
+            (b"\"ab", b"ab", 0),
+            (b"ab\"", b"ab", 0),
+            (b"", b"", 0),
+        ] {
+            let mut scanner = Scanner::new(bytes);
+            assert_eq!(scanner.take_text(text), at > 0, "{bytes:?}");
+            assert_eq!(scanner.at, at);
         }
     }
 

@@ -32,3 +32,26 @@ class Block:
         """The records in some ranges as bodies of Elasticsearch's `_bulk`, each of at most `size` bytes (unless a record alone has more): (layer, day since the
         epoch of the records' starts in UTC, their payloads in the body's order, body). A document is the payload with `tail`, such as b',"commit":7', before its
         last bracket; its id is NODE/BOOT/SEQ. Raises IndexError as `column`."""
+
+@final
+class Inflated:
+    """What a zlib stream expands to, as far as it goes; `taken`: how many of its bytes were the stream's; `ended`: whether all of it came."""
+
+    @property
+    def taken(self) -> int: ...
+    @property
+    def ended(self) -> bool: ...
+    def __len__(self) -> int: ...
+    def frames(self, most: int, payload_bytes: int, all_bytes: int) -> tuple[list[bytes], int, int]:
+        """Payloads of the lumberjack J frames at its beginning, as long as these are whole: `most` at most, none with more than `payload_bytes`, all
+        together with no more than `all_bytes`. Second: the last one's sequence number, 0 without any; third: where they end."""
+
+    def part(self, at: int, size: int) -> bytes:
+        """At most `size` bytes from a place on."""
+
+def inflate(packed: bytes, bound: int) -> Inflated:
+    """Expands a zlib stream to one byte more than `bound` at most: of what is larger so much is there. Releases the interpreter's lock. Raises
+    ValueError, with what is wrong, for a garbled one."""
+
+def rpush(name: bytes, items: Sequence[bytes]) -> bytes:
+    """Redis' command that pushes items to the list `name`, packed. Releases the interpreter's lock."""
