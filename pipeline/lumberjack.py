@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import tracepack
 
 # Bounds of what one client can make the receiver hold. One connection costs at most about
-# COMPRESSED_BYTES_MAX + 2 * WINDOW_BYTES_MAX, whatever it sends.
+# 2 * (COMPRESSED_BYTES_MAX + WINDOW_BYTES_MAX), whatever it sends.
 WINDOW_EVENTS_MAX = 65_536
 PAYLOAD_BYTES_MAX = 1 << 20
 COMPRESSED_BYTES_MAX = 8 << 20

@@ -4,7 +4,6 @@ An item is one event as JSON text, exactly what Logstash's redis output pushes a
 The implementation at hand is `pipeline.queue.redis`. Where there is no queue, windows go straight into a `pipeline.sink.StoreSink`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,7 +28,7 @@ class Piece:
 class Inlet(Protocol):
     """The end where items are put. Used by one thread, but for `status`."""
 
-    def put(self, items: Sequence[bytes]) -> None:
+    def put(self, items: list[bytes]) -> None:
         """Puts items, in their order, at the end: on return they are durable. Raises QueueError, also where the queue is full; they may then be there
         all the same: put again they are there twice, which the store's numbers tell."""
         ...

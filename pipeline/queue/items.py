@@ -7,6 +7,7 @@ be an array, or text behind an object, of which Logstash's codec makes events th
 from typing import Any
 
 import orjson
+import tracepack
 
 from pipeline.lumberjack import PAYLOAD_BYTES_MAX, Window
 from pipeline.sink import check_node, unusual
@@ -25,9 +26,11 @@ _NO_OBJECT = "expected an object"
 def items_of(window: Window, client: Peer | None) -> list[bytes]:
     """A window's items. Only where the nodes that they name have to be compared with a certificate are those decoded that are not good runs at first
     sight. Raises ForeignNode."""
-    if client is None:
-        return [payload if payload.startswith(b"{") else _wrapped(payload) for payload in window.payloads]
     items = list(window.payloads)
+    if client is None:
+        for place in tracepack.no_objects(items):
+            items[place] = _wrapped(items[place])
+        return items
     for place in unusual(items, client):
         items[place] = _checked(items[place], client)
     return items

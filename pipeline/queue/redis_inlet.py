@@ -1,7 +1,6 @@
 """The receiving half's end of the queue on Redis."""
 
 import time
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import redis
@@ -31,7 +30,7 @@ class RedisInlet:
         self._warnings: list[str] = []
         self._is_checked = False
 
-    def put(self, items: Sequence[bytes]) -> None:
+    def put(self, items: list[bytes]) -> None:
         """See `Inlet.put`. Each RPUSH is answered once Redis has synced its log. Where one fails, those before it stay, and come again."""
         if not items:
             return
@@ -41,8 +40,10 @@ class RedisInlet:
                 self._is_checked = True
             # Once: what was pushed of a put that fails in the middle comes again, and would fill the room.
             self._wait_for_room()
-            for part in _pushes(items):
-                self._length = self._connection.ask(lambda part=part: _push(self._connection.client, self._settings.name, part))
+            name, done = self._settings.name.encode(), 0
+            while done < len(items):
+                packed, done = tracepack.rpush(name, items, done, PUSH_BYTES)
+                self._length = self._connection.ask(lambda packed=packed: _push(self._connection.client, packed))
         except QueueError:
             self._is_checked = False  # it may be another when it is back
             raise
@@ -65,20 +66,8 @@ class RedisInlet:
             time.sleep(FULL_POLL_S)
 
 
-def _pushes(items: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    begin = size = 0
-    for place, item in enumerate(items):
-        size += len(item)
-        if size >= PUSH_BYTES:
-            yield items[begin : place + 1]
-            begin, size = place + 1, 0
-    if begin < len(items):
-        yield items[begin:]
-
-
-def _push(client: redis.Redis, name: str, items: Sequence[bytes]) -> int:
-    """RPUSH; how long the list is then. Packed by us: the client takes each item as an argument of its own, and many times as long."""
-    packed = tracepack.rpush(name.encode(), items)
+def _push(client: redis.Redis, packed: bytes) -> int:
+    """How long the list is after an RPUSH. The client would pack each item as an argument of its own, and take many times as long."""
     pool = client.connection_pool
     connection = pool.get_connection()
     try:

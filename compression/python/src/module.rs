@@ -280,15 +280,43 @@ impl PyInflated {
 }
 
 #[pyfunction]
-fn rpush<'py>(py: Python<'py>, name: &[u8], items: Vec<Py<PyBytes>>) -> Bound<'py, PyBytes> {
-    let items: Vec<&[u8]> = items.iter().map(|item| item.as_bytes(py)).collect();
-    PyBytes::new(py, &py.detach(|| push::rpush(name, &items)))
+fn rpush<'py>(
+    py: Python<'py>,
+    name: &[u8],
+    items: &Bound<'py, PyList>,
+    begin: usize,
+    size: usize,
+) -> PyResult<(Bound<'py, PyBytes>, usize)> {
+    let mut taken: Vec<Bound<'_, PyBytes>> = Vec::new();
+    let (mut end, mut bytes) = (begin, 0);
+    while bytes < size && end < items.len() {
+        let item = items.get_item(end)?.cast_into::<PyBytes>()?;
+        bytes += item.as_bytes().len();
+        taken.push(item);
+        end += 1;
+    }
+    let texts: Vec<&[u8]> = taken.iter().map(|item| item.as_bytes()).collect();
+    let packed = py.detach(|| push::rpush(name, &texts));
+    Ok((PyBytes::new(py, &packed), end))
+}
+
+/// Places of the items that do not begin as a JSON object does.
+#[pyfunction]
+fn no_objects(items: &Bound<'_, PyList>) -> PyResult<Vec<usize>> {
+    let mut places = Vec::new();
+    for (place, item) in items.iter().enumerate() {
+        if !item.cast_into::<PyBytes>()?.as_bytes().starts_with(b"{") {
+            places.push(place);
+        }
+    }
+    Ok(places)
 }
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(inflate, module)?)?;
     module.add_function(wrap_pyfunction!(rpush, module)?)?;
+    module.add_function(wrap_pyfunction!(no_objects, module)?)?;
     module.add_class::<PyInflated>()?;
     module.add_class::<PyReader>()?;
     module.add_class::<PyBlock>()

@@ -53,5 +53,9 @@ def inflate(packed: bytes, bound: int) -> Inflated:
     """Expands a zlib stream to one byte more than `bound` at most: of what is larger so much is there. Releases the interpreter's lock. Raises
     ValueError, with what is wrong, for a garbled one."""
 
-def rpush(name: bytes, items: Sequence[bytes]) -> bytes:
-    """Redis' command that pushes items to the list `name`, packed. Releases the interpreter's lock."""
+def no_objects(items: list[bytes]) -> list[int]:
+    """Places of the items that do not begin with the bracket of a JSON object."""
+
+def rpush(name: bytes, items: list[bytes], begin: int, size: int) -> tuple[bytes, int]:
+    """Redis' command that pushes items to the list `name`, packed: from the place `begin` on until they have `size` bytes; and the place where they end.
+    Releases the interpreter's lock while it packs."""
