@@ -1,6 +1,6 @@
 """What a job does, told by a few numbers a process: bursts of like operations."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -66,6 +66,19 @@ class Burst:
 
 
 @dataclass(frozen=True)
+class Step:
+    """What all processes do before they go on together: from `begin_ns` to `end_ns` since the job's start where nobody is in the way, bursts
+    `first` to before `last` of the model. stripes: on how many targets each file lies. is_shared: all use one file."""
+
+    begin_ns: int
+    end_ns: int
+    first: int
+    last: int
+    stripes: int
+    is_shared: bool
+
+
+@dataclass(frozen=True)
 class FileGroup:
     """Files whose names differ in a number: `prefix`, the number with six digits, `suffix`; a group of one has no number."""
 
@@ -92,6 +105,7 @@ class Model:
     wall_ns: int
     bursts: list[Burst] = field(default_factory=list)
     files: list[FileGroup] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
 
     @property
     def processes(self) -> int:
@@ -103,11 +117,23 @@ class Model:
         """Number of records: the runs, and a notice of each process's start."""
         return self.processes + sum(burst.rows for burst in self.bursts)
 
+    def delayed(self, begin_ns: np.ndarray, end_ns: np.ndarray, wall_ns: int) -> "Model":
+        """The model with its steps at other times since the job's start, one element a step, and another end. Between steps nothing may change but when."""
+        before = np.array([0, *(instant for step in self.steps for instant in (step.begin_ns, step.end_ns)), self.wall_ns], dtype=float)
+        after = np.array([0, *np.column_stack((begin_ns, end_ns)).ravel(), wall_ns], dtype=float)
+
+        def then(instants_ns: np.ndarray) -> np.ndarray:
+            return np.interp(instants_ns, before, after).astype(np.int64)
+
+        bursts = [replace(burst, start_ns=then(burst.start_ns), end_ns=then(burst.end_ns)) for burst in self.bursts]
+        steps = [replace(step, begin_ns=int(begin), end_ns=int(end)) for step, begin, end in zip(self.steps, begin_ns, end_ns, strict=True)]
+        return replace(self, bursts=bursts, steps=steps, wall_ns=wall_ns)
+
 
 @dataclass(frozen=True)
 class Job:
     """A job in its place. number: from 0, in the order of submission. first_node: number of its first node; the rest follow, without a gap.
-    start_ns: since the epoch. seed: of what `expand` still draws."""
+    start_ns, submitted_ns: since the epoch. seed: of what `expand` still draws. scratch: where its user's files lie."""
 
     number: int
     job_id: str
@@ -117,6 +143,8 @@ class Job:
     start_ns: int
     seed: np.random.SeedSequence
     model: Model
+    scratch: str = "/scratch"
+    submitted_ns: int = 0
 
     @property
     def end_ns(self) -> int:
@@ -126,7 +154,7 @@ class Job:
     @property
     def folder(self) -> str:
         """Where its files lie."""
-        return f"/scratch/{self.user}/{self.job_id}"
+        return f"{self.scratch}/{self.user}/{self.job_id}"
 
     @property
     def node_names(self) -> list[str]:
