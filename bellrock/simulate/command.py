@@ -2,16 +2,19 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bellrock import console
 from bellrock.errors import BellrockError, UsageError
 from bellrock.simulate.volume import TRUTH, Done, Plan, simulate
+
+if TYPE_CHECKING:
+    from bellrock.simulate.virtual import VirtualMachine
 
 # How often progress is told.
 TELL_S = 2.0
@@ -19,13 +22,27 @@ TELL_S = 2.0
 MEAN_RECORDS_MAX = 1_000_000
 
 
-def run_simulate(plan: Plan, *, state: Path | None, add: bool, out: Path | None, lwfs_logs: Path | None, garbage: float) -> dict[str, Any]:
+def virtual_machine(name: str, scale: float, hours: float, intensity: float, faults: Sequence[str], seed: int, start_ns: int) -> "VirtualMachine":
+    """The machine of that name or file, at a part of its size, with what goes wrong there. Raises UsageError."""
+    from bellrock.simulate.description import read_machine
+    from bellrock.simulate.faults import draw
+    from bellrock.simulate.schedule import Plan
+    from bellrock.simulate.virtual import VirtualMachine
+
+    machine = read_machine(name).scaled(scale)
+    return VirtualMachine(Plan(machine, seed, hours, intensity, draw(faults, machine, seed, hours), start_ns))
+
+
+def run_simulate(
+    source: "Plan | VirtualMachine", *, state: Path | None, add: bool, out: Path | None, lwfs_logs: Path | None, trees: Path | None, garbage: float
+) -> dict[str, Any]:
     """Simulate into what is given; returns what was done, fit for JSON. Raises UsageError where nothing is given."""
-    if state is None and out is None and lwfs_logs is None:
-        raise UsageError("simulate has nowhere to write", "give --state DIR, --out DIR or --lwfs-logs DIR")
-    if plan.records > plan.jobs * MEAN_RECORDS_MAX:
+    if state is None and out is None and lwfs_logs is None and trees is None:
+        raise UsageError("simulate has nowhere to write", "give --state DIR, --out DIR, --lwfs-logs DIR or --trees DIR")
+    if isinstance(source, Plan) and source.records > source.jobs * MEAN_RECORDS_MAX:
         raise UsageError(
-            f"{plan.records:,} records in {plan.jobs} jobs are more than {MEAN_RECORDS_MAX:,} a job", f"take --jobs {-(-plan.records // MEAN_RECORDS_MAX)} or more"
+            f"{source.records:,} records in {source.jobs} jobs are more than {MEAN_RECORDS_MAX:,} a job",
+            f"take --jobs {-(-source.records // MEAN_RECORDS_MAX)} or more",
         )
     last_s = time.monotonic()
 
@@ -33,9 +50,9 @@ def run_simulate(plan: Plan, *, state: Path | None, add: bool, out: Path | None,
         nonlocal last_s
         if asked_to_end():
             raise KeyboardInterrupt
-        if time.monotonic() - last_s >= TELL_S and done.jobs < plan.jobs:
+        if time.monotonic() - last_s >= TELL_S and done.jobs < source.count:
             last_s = time.monotonic()
-            console.say(f"{done.jobs} of {plan.jobs} jobs, {done.records:,} records")
+            console.say(f"{done.jobs} of {source.count} jobs, {done.records:,} records")
 
     with ExitStack() as stack:
         asked_to_end = stack.enter_context(_interrupt_noted())
@@ -49,14 +66,18 @@ def run_simulate(plan: Plan, *, state: Path | None, add: bool, out: Path | None,
             if lwfs_logs is not None:
                 from bellrock.simulate.to_lwfs import LwfsSink
 
-                runs.append(LwfsSink(lwfs_logs, plan.seed, garbage))
+                runs.append(LwfsSink(lwfs_logs, source.seed, garbage))
+            if trees is not None:
+                from bellrock.simulate.to_trees import TreeSink
+
+                runs.append(TreeSink(trees, source))
             # Last, since it makes files; and written to first, since it may refuse what comes.
             if state is not None:
                 from bellrock.simulate.to_state import StateSink
 
                 records.insert(0, StateSink(state, add))
                 stack.callback(records[0].close)
-            done = simulate(plan, records, runs, tell)
+            done = simulate(source, records, runs, tell)
         except KeyboardInterrupt:
             console.say(f"broken off; the jobs that {TRUTH} names are there, whole" + ("; the logs also hold lines of later ones" if runs else ""))
             raise
@@ -66,7 +87,7 @@ def run_simulate(plan: Plan, *, state: Path | None, add: bool, out: Path | None,
     console.say(f"what their profiles must show: {', '.join(str(sink.folder / TRUTH) for sink in (*records, *runs))}")
     if state is not None:
         console.say(f"to look at them: BELLROCK_STATE={state} bellrock jobs")
-    return {**asdict(plan), **asdict(done), "truth": [str(sink.folder / TRUTH) for sink in (*records, *runs)]}
+    return {**source.told(), **asdict(done), "truth": [str(sink.folder / TRUTH) for sink in (*records, *runs)]}
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """What goes wrong on a virtual machine: on order, where and when as the seed says, and known."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,7 @@ class Fault:
 KINDS = ("slow-ost", "slow-forwarding", "n-1-aggressor", "metadata-storm", "cache-thrashing", "login-storm")
 
 
-def draw(kinds: list[str], machine: Machine, seed: int, hours: float) -> list[Fault]:
+def draw(kinds: Sequence[str], machine: Machine, seed: int, hours: float) -> list[Fault]:
     """The faults of these kinds, in order. Raises UsageError for a kind that does not exist, or that the machine has nothing for."""
     faults = []
     for place, kind in enumerate(kinds):

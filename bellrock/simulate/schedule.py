@@ -20,7 +20,7 @@ QUEUE_MAX = 20
 # No job has more than this share of the nodes.
 NODES_SHARE_MAX = 0.5
 # An aggressor does its I/O so many times over, and computes so long in between.
-AGGRESSOR_CYCLES = (20, 40)
+AGGRESSOR_CYCLES = (6, 12)
 AGGRESSOR_COMPUTE_S = (6.0, 12.0)
 FIRST_ID = 100_000
 

@@ -24,24 +24,24 @@ FIRST_ID = 18_000
 
 
 class LwfsSink:
-    """A file NODE.log in `folder` for each node that has work, lines in the order of time, local, to the second.
+    """A file `folder` / `name` for each node that has work, {node} in the name filled in; lines in the order of time, local, to the second.
 
     garbage_share: share of the lines that are none, put in between; and some files then have names that look like log lines. All operations of the
     jobs are there, whole, whatever the share. Raises UsageError where there are such files, or a truth
     of others; makes the folder only when it is written to."""
 
-    def __init__(self, folder: Path, seed: int, garbage_share: float = 0.0) -> None:
+    def __init__(self, folder: Path, seed: int, garbage_share: float = 0.0, name: str = "{node}.log") -> None:
         self.folder = folder
+        self._name = name
         self._seed = seed
         self._garbage_share = garbage_share
         self._next_id: dict[str, int] = {}
-        for pattern in ("cn*.log", TRUTH):
+        for pattern in (name.format(node="cn*"), TRUTH):
             if any(folder.glob(pattern)):
                 raise UsageError(f"{folder} holds {pattern} already", "take an empty directory, or remove what is there")
 
     def add(self, job: Job, runs: Columns) -> None:
         """Appends a job's lines to the logs of its nodes. Jobs must come in the order of their starts on each node."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         paths = file_names(job)
         if self._garbage_share:
             paths = garbage.nasty(paths)
@@ -54,9 +54,14 @@ class LwfsSink:
             if not len(own):
                 continue
             rng = np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(job.number, 2, number)))
-            with open(self.folder / f"{name}.log", "ab") as log:
+            path = self.folder / self._name.format(node=name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "ab") as log:
                 for lines in self._lines(job, runs, own, name, paths):
                     log.write(_bytes(garbage.put_between(lines, self._garbage_share, rng) if self._garbage_share else lines))
+
+    def finish(self) -> None:
+        """All is written."""
 
     def _lines(self, job: Job, runs: Columns, rows: np.ndarray, node: str, paths: pa.Array) -> Iterator[pa.Array]:
         """The lines of some runs, sorted by start, in portions that follow each other in time."""

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -24,9 +24,26 @@ PORTION_RECORDS = 500_000
 TRUTH = "truth.jsonl"
 
 
+class JobSource(Protocol):
+    """What to simulate: jobs on `nodes` nodes from `start_ns` on. `count` of them, or fewer."""
+
+    @property
+    def seed(self) -> int: ...
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def start_ns(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+
+    def places(self) -> Iterator[tuple[Job, dict[str, Any]]]:
+        """Each job, those of a node in the order of their starts, and what the truth has to say of it besides its profile."""
+        ...
+
+
 @dataclass(frozen=True)
 class Plan:
-    """What to simulate: `jobs` jobs of `kinds`, in turn, on `nodes` nodes from `start_ns` on, with about `records` records together."""
+    """A mix of kinds: `jobs` jobs of `kinds`, in turn, with about `records` records together."""
 
     seed: int = 1
     jobs: int = 28
@@ -34,6 +51,20 @@ class Plan:
     records: int = 1_000_000
     kinds: tuple[str, ...] = tuple(KINDS)
     start_ns: int = 1_767_225_600 * 10**9  # 2026-01-01
+
+    @property
+    def count(self) -> int:
+        """How many jobs."""
+        return self.jobs
+
+    def places(self) -> Iterator[tuple[Job, dict[str, Any]]]:
+        """Each job; of its way to the disks nothing is known."""
+        for job in jobs(self.seed, self.jobs, self.nodes, self.records, self.kinds, self.start_ns):
+            yield job, {}
+
+    def told(self) -> dict[str, Any]:
+        """The plan, fit for JSON."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -54,14 +85,15 @@ class RecordSink(Protocol):
 
 
 class RunSink(Protocol):
-    """Takes jobs one by one, with their runs as arrays."""
+    """Takes jobs one by one, with their runs as arrays; `finish` says that all have come."""
 
     folder: Path
 
     def add(self, job: Job, runs: Columns) -> None: ...
+    def finish(self) -> None: ...
 
 
-def simulate(plan: Plan, records: Sequence[RecordSink], runs: Sequence[RunSink] = (), tell: Callable[[Done], None] = lambda done: None) -> Done:
+def simulate(plan: JobSource, records: Sequence[RecordSink], runs: Sequence[RunSink] = (), tell: Callable[[Done], None] = lambda done: None) -> Done:
     """Runs the plan into all sinks, and writes the truth of each job that they have beside it. `tell` hears of each portion.
 
     Broken off at any time, the sinks of records hold whole portions, and truth.jsonl names their jobs and no others. Those of runs get each job
@@ -70,17 +102,17 @@ def simulate(plan: Plan, records: Sequence[RecordSink], runs: Sequence[RunSink] 
     written_jobs = written_records = 0
     folders = {sink.folder for sink in (*records, *runs)}
 
-    def write(made: list[Job], together: pa.Table | None) -> Done:
+    def write(made: list[tuple[Job, dict[str, Any]]], together: pa.Table | None) -> Done:
         nonlocal written_jobs, written_records
         if together is not None:
             for sink in records:
-                sink.write(made, together)
-        lines = "".join(json.dumps(truth(job)) + "\n" for job in made)
+                sink.write([job for job, _ in made], together)
+        lines = "".join(json.dumps({**truth(job), **more}) + "\n" for job, more in made)
         for folder in folders:
             with open(folder / TRUTH, "a", encoding="utf-8") as file:
                 file.write(lines)
         written_jobs += len(made)
-        written_records += sum(job.model.rows for job in made)
+        written_records += sum(job.model.rows for job, _ in made)
         return Done(written_jobs, written_records, time.monotonic() - began_s)
 
     done = Done(0, 0, 0.0)
@@ -95,6 +127,8 @@ def simulate(plan: Plan, records: Sequence[RecordSink], runs: Sequence[RunSink] 
         if pending is not None:
             done = pending.result()
             tell(done)
+    for sink in runs:
+        sink.finish()
     return done
 
 
@@ -110,18 +144,18 @@ def _system_memory() -> Iterator[None]:
         pa.set_memory_pool(before)
 
 
-def _portions(plan: Plan, with_tables: bool, sinks: Sequence[RunSink]) -> Iterator[tuple[list[Job], pa.Table | None]]:
+def _portions(plan: JobSource, with_tables: bool, sinks: Sequence[RunSink]) -> Iterator[tuple[list[tuple[Job, dict[str, Any]]], pa.Table | None]]:
     numbering = Numbering(plan.seed, plan.nodes, plan.start_ns)
-    made: list[Job] = []
+    made: list[tuple[Job, dict[str, Any]]] = []
     tables: list[pa.Table] = []
     rows = 0
-    for job in jobs(plan.seed, plan.jobs, plan.nodes, plan.records, plan.kinds, plan.start_ns):
+    for job, more in plan.places():
         runs = expand(job)
         for sink in sinks:
             sink.add(job, runs)
         if with_tables:
             tables.append(table(job, runs, numbering))
-        made.append(job)
+        made.append((job, more))
         rows += len(runs)
         if rows >= PORTION_RECORDS:
             together = _together(tables)

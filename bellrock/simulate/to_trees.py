@@ -1,0 +1,38 @@
+"""Writes what the sources of a virtual machine's nodes would have left, a tree a node for the agent's `--root`, and what its site knows."""
+
+import json
+from pathlib import Path
+
+from bellrock.errors import UsageError
+from bellrock.simulate.expand import Columns
+from bellrock.simulate.model import Job
+from bellrock.simulate.to_lwfs import LwfsSink
+from bellrock.simulate.to_site import write_accounting, write_topology
+from bellrock.simulate.virtual import VirtualMachine
+
+MACHINE = "machine.json"
+CLIENT_LOG = "nodes/{node}/var/log/lwfs/client.log"
+
+
+class TreeSink:
+    """In `folder`: nodes/NODE, a root for each node that has work; site/, its topology; slurm/, what accounting told; machine.json, the machine and its
+    faults; truth.jsonl. Raises UsageError where the folder holds anything."""
+
+    def __init__(self, folder: Path, machine: VirtualMachine) -> None:
+        if folder.exists() and any(folder.iterdir()):
+            raise UsageError(f"{folder} is not empty", "take an empty directory, or remove what is there")
+        self.folder = folder
+        self._machine = machine
+        self._client = LwfsSink(folder, machine.seed, name=CLIENT_LOG)
+
+    def add(self, job: Job, runs: Columns) -> None:
+        """Appends what a job left."""
+        self._client.add(job, runs)
+
+    def finish(self) -> None:
+        """Writes what is known once all jobs have ended."""
+        machine = self._machine.plan.machine
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_topology(machine, self.folder / "site")
+        write_accounting(machine, self._machine.jobs(), self.folder / "slurm")
+        (self.folder / MACHINE).write_text(json.dumps(self._machine.told(), indent=1) + "\n", encoding="utf-8")
