@@ -32,7 +32,8 @@ def _topology(machine: Machine) -> str:
     blocks.append(
         ("file_system", {"name": system, "kind": "lustre", "mounts": machine.mount, "exclusive": True, **({"standby": folded(waiting)} if waiting else {})})
     )
-    blocks.append(("forwarding", {"file_system": system, "nodes": folded(compute), "each": machine.forwarding.each, "forwarders": [folded(serving)]}))
+    each = min(machine.forwarding.each, len(compute))
+    blocks.append(("forwarding", {"file_system": system, "nodes": folded(compute), "each": each, "forwarders": [folded(serving)]}))
     blocks.append(
         (
             "target",

@@ -15,6 +15,7 @@ import pytest
 from bellrock.simulate.to_state import StateSink
 from bellrock.simulate.volume import Plan, simulate
 from bellrock.state import StateLock
+from jobdb.queue.ask import from_file
 from jobdb.repository import JobDB
 from pipeline.schema import KINDS
 from pipeline.store.duckdb import DuckDBStore
@@ -129,15 +130,48 @@ def test_files_hold_the_records(tmp_path):
     assert refused.returncode == 2 and "holds runs-*.parquet already" in refused.stderr
 
 
+def test_a_virtual_machine_leaves_trees_that_its_site_would_know(tmp_path):
+    flags = ["--scale", 0.005, "--hours", 0.2, "--intensity", 6, "--seed", 3, "--faults", "slow-ost", "--json"]
+    done = run("--trees", tmp_path / "a", *flags)
+    assert done.returncode == 0, done.stderr
+    told, known = json.loads(done.stdout), truths(tmp_path / "a")
+    assert told["jobs"] == len(known) > 0 and told["machine"]["compute"]["nodes"] == 204
+    logs = {path.relative_to(tmp_path / "a" / "nodes").parts[0] for path in (tmp_path / "a" / "nodes").rglob("client.log")}
+    assert logs and logs <= {node for job in known.values() for node in job["node_names"]}
+    assert json.loads((tmp_path / "a" / "machine.json").read_text())["faults"][0]["kind"] == "slow-ost"
+    checked = subprocess.run([*COMMAND[:-1], "topology", "check", str(tmp_path / "a" / "site")], capture_output=True, text=True, timeout=60)
+    assert checked.returncode == 0 and "no mistakes" in checked.stderr
+    queued = [read_queue(tmp_path / "a" / "slurm" / name) for name in ("sacct.json", "sacct.txt")]
+    for jobs in queued:
+        assert {job.job_id: (list(job.nodes), job.user, job.state) for job in jobs} == {name: (job["node_names"], job["user"], "completed") for name, job in known.items()}
+        assert all(job.start_ns <= known[job.job_id]["start_ns"] and job.end_ns >= known[job.job_id]["end_ns"] for job in jobs)
+    assert {job.job_id: job.uid for job in queued[1]} == {name: job["uid"] for name, job in known.items()}
+    assert run("--trees", tmp_path / "b", *flags).returncode == 0
+    files = [sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file()) for folder in (tmp_path / "a", tmp_path / "b")]
+    assert files[0] == files[1] and all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in files[0])
+    again = run("--trees", tmp_path / "a", *flags)
+    assert again.returncode == 2 and "is not empty" in again.stderr
+
+
+def read_queue(path: Path):
+    jobs, problems = from_file("slurm", path, "", "")
+    assert not problems
+    return jobs
+
+
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        ([], "--state DIR, --out DIR or --lwfs-logs DIR"),
+        ([], "--state DIR, --out DIR, --lwfs-logs DIR or --trees DIR"),
         (["--out", "o", "--kinds", "n-n,nonsense"], "no kind 'nonsense'"),
         (["--out", "o", "--start", "yesterday"], "'yesterday' is no time"),
         (["--out", "o", "--jobs", "0"], "--jobs"),
         (["--out", "o", "--jobs", "3", "--records", "10000000"], "take --jobs 10 or more"),
         (["--lwfs-logs", "o", "--garbage", "2"], "--garbage"),
+        (["--trees", "o", "--jobs", "3"], "leave one of them out"),
+        (["--trees", "o", "--machine", "nowhere"], "nowhere"),
+        (["--trees", "o", "--faults", "rain"], "no kind 'rain'"),
+        (["--trees", "o", "--scale", "0.0001"], "too few"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path, monkeypatch, flags, says):
