@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command as Program, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a program may print.
+/// What a program may print, unless it is told otherwise.
 const OUTPUT_BYTES_MAX: usize = 8 << 20;
 /// What is taken of it in one look; what a pipe can hold is less.
 const LOOK_BYTES_MAX: usize = 256 << 10;
@@ -24,6 +24,7 @@ const SEARCHED: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 pub struct Command {
     program: PathBuf,
     limit: Duration,
+    bytes_max: usize,
     running: Option<Running>,
     /// Killed then, but not gone yet.
     leaving: Option<(Child, Instant)>,
@@ -42,9 +43,16 @@ impl Command {
         Command {
             program,
             limit,
+            bytes_max: OUTPUT_BYTES_MAX,
             running: None,
             leaving: None,
         }
+    }
+
+    /// The same, of which more may be printed than of others.
+    pub fn printing(mut self, bytes_max: usize) -> Command {
+        self.bytes_max = bytes_max;
+        self
     }
 
     /// Begins to ask. An error says why it could not, and nothing runs then.
@@ -91,7 +99,7 @@ impl Command {
         let running = self.running.as_mut()?;
         // Asked for first: once it has ended, all that it printed is in the pipe.
         let has_ended = sys::has_ended(running.child.id());
-        let fault = match running.read(take) {
+        let fault = match running.read(self.bytes_max, take) {
             Err(e) => Some(e.to_string()),
             Ok(()) if has_ended => None,
             Ok(()) if running.began.elapsed() < self.limit => return None,
@@ -149,7 +157,7 @@ impl Drop for Command {
 
 impl Running {
     /// Takes what is there.
-    fn read(&mut self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    fn read(&mut self, bytes_max: usize, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         let mut chunk = [0; CHUNK_BYTES];
         let mut room = LOOK_BYTES_MAX;
         while room > 0 {
@@ -158,8 +166,8 @@ impl Running {
                 Ok(got) => {
                     self.taken += got;
                     room = room.saturating_sub(got);
-                    if self.taken > OUTPUT_BYTES_MAX {
-                        let text = format!("it printed more than {OUTPUT_BYTES_MAX} bytes");
+                    if self.taken > bytes_max {
+                        let text = format!("it printed more than {bytes_max} bytes");
                         return Err(io::Error::other(text));
                     }
                     take(&chunk[..got]);

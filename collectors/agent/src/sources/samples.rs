@@ -90,6 +90,8 @@ pub struct Sampled {
     tracks: BTreeMap<String, Track>,
     /// How many there were.
     looks: u64,
+    /// The last one was not the whole look.
+    is_looking: bool,
     waiting: Option<Waiting>,
     said: Said,
 }
@@ -111,6 +113,7 @@ impl Sampled {
             schedule: Schedule::every(Duration::from_secs(period_s)),
             tracks: BTreeMap::new(),
             looks: 0,
+            is_looking: false,
             waiting: None,
             said: Said::Nothing,
         }
@@ -119,8 +122,11 @@ impl Sampled {
     fn look(&mut self, at: At) {
         let mut found = Found::default();
         self.probe.read(&mut found);
-        self.looks += 1;
-        if found.readings.is_empty() && found.errors == 0 {
+        self.looks += !self.is_looking as u64;
+        self.is_looking = found.more;
+        if found.more {
+            // What went wrong is told at its end.
+        } else if found.readings.is_empty() && found.errors == 0 {
             self.schedule.rest(LOOK_AGAIN);
             self.tracks.clear();
         } else {
@@ -144,10 +150,12 @@ impl Sampled {
         if refused + beyond > 0 {
             found.error(|| format!("{refused} instances have a name that another has, or one of more than {INSTANCE_BYTES_MAX} bytes, and {beyond} are more than {INSTANCES_MAX}; they are not told"));
         }
-        self.say(&found);
+        if !found.more {
+            self.say(&found);
+        }
         self.counters.failed_reads.add(found.errors);
         self.waiting = Some(Waiting {
-            is_whole: found.errors == 0,
+            is_whole: found.errors == 0 && !found.more,
             readings: found.readings.into_iter(),
             at,
         });

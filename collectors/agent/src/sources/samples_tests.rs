@@ -209,6 +209,64 @@ fn an_instance_that_was_gone_begins_anew_and_one_that_could_not_be_read_goes_on(
     assert_eq!(site.counters.failed_reads.get(), 1);
 }
 
+/// Half of what is shown in each look: what is called before "m", then the rest.
+struct Halves(Shown, bool);
+
+impl Probe for Halves {
+    fn component(&self) -> &'static str {
+        "shown"
+    }
+
+    fn place(&self) -> String {
+        "here".into()
+    }
+
+    fn read(&mut self, found: &mut Found) {
+        self.1 = !self.1;
+        found.more = self.1;
+        let shown = self.0.lock().unwrap();
+        let (before, errors) = &*shown;
+        let is_now = |reading: &&Reading| (&*reading.instance < "m") == found.more;
+        found.readings = before.iter().filter(is_now).cloned().collect();
+        let errors = if found.more { 0 } else { *errors };
+        (0..errors).for_each(|_| found.error(|| "out of order".into()));
+    }
+}
+
+#[test]
+fn a_look_that_comes_in_parts_is_one_and_nothing_is_gone_before_its_end() {
+    let shown = Shown::default();
+    let own = shown.clone();
+    let mut site = Site::new(move || Box::new(Halves(own.clone(), false)));
+    let seen = |readings: &[(&str, u64)], site: &mut Site| {
+        show(&shown, readings);
+        site.look_after(S);
+        // Only a whole look is done.
+        assert!(site.source.schedule.is_due());
+        site.time_ns += S;
+        site.pass(4096, usize::MAX);
+        assert!(!site.source.schedule.is_due());
+    };
+    seen(&[("a", 10), ("b", 10), ("x", 10)], &mut site);
+    seen(&[("a", 11), ("b", 11), ("x", 11)], &mut site);
+    seen(&[("a", 12), ("x", 12)], &mut site);
+    seen(&[("a", 13), ("b", 99), ("x", 13)], &mut site);
+    seen(&[("a", 14), ("b", 100), ("x", 14)], &mut site);
+    let of = |name: &str| -> Vec<_> {
+        let own = brief(&site).into_iter().filter(|row| row.0 == name);
+        own.map(|row| (row.1, row.2, row.3)).collect()
+    };
+    assert_eq!(
+        of("a"),
+        [(101, 103, 1), (103, 105, 1), (105, 107, 1), (107, 109, 1)]
+    );
+    assert_eq!(
+        of("x"),
+        [(102, 104, 1), (104, 106, 1), (106, 108, 1), (108, 110, 1)]
+    );
+    assert_eq!(of("b"), [(101, 103, 1), (107, 109, 1)]);
+}
+
 #[test]
 fn names_that_come_twice_or_are_too_long_and_what_is_beyond_the_bound_are_not_told() {
     let shown = Shown::default();

@@ -14,6 +14,8 @@ pub enum Range {
     Bits32,
     /// To this number; it goes round often, so that a fall is no reset, unless others of its part tell of one.
     To(u64),
+    /// To this number, where it stays until somebody clears it.
+    UpTo(u64),
     /// It never begins anew, but may go back a little by itself; it counts again once it is beyond where it was.
     Unsteady,
 }
@@ -26,16 +28,22 @@ pub enum Step {
     Reset,
     /// It went back, and that means nothing.
     Back,
+    /// It stands at its end: nobody knows by how much it moved.
+    Unknown,
 }
 
 impl Range {
     /// From `base` to `raw`. A counter that falls from its highest quarter to its lowest went round; any other fall is a reset.
     pub fn step(self, base: u64, raw: u64) -> Step {
+        if self == Range::UpTo(raw) {
+            return Step::Unknown;
+        }
         if raw >= base {
             return Step::Moved(raw - base);
         }
         let end = match self {
             Range::Unsteady => return Step::Back,
+            Range::UpTo(_) => return Step::Reset,
             Range::To(max) => return Step::Moved(max.saturating_sub(base) + raw + 1),
             Range::Bits32 => u32::MAX as u64,
             Range::Bits64 => u64::MAX,
@@ -133,6 +141,8 @@ pub struct Found {
     /// What could not be read, as far as it is told.
     pub first_error: Option<String>,
     pub errors: u64,
+    /// The rest of this look comes with the next ones: what is missing here may be there.
+    pub more: bool,
 }
 
 impl Found {
@@ -167,6 +177,12 @@ mod tests {
             (Range::To(999), 5, 4, Step::Moved(999)),
             (Range::To(9), 20, 5, Step::Moved(6)),
             (Range::Unsteady, 7, 6, Step::Back),
+            (Range::UpTo(255), 7, 254, Step::Moved(247)),
+            (Range::UpTo(255), 7, 255, Step::Unknown),
+            (Range::UpTo(255), 255, 255, Step::Unknown),
+            (Range::UpTo(255), 255, 3, Step::Reset),
+            // It is wider than it was thought to be.
+            (Range::UpTo(255), 250, 260, Step::Moved(10)),
         ] {
             assert_eq!(range.step(base, raw), expected, "{range:?} {base} {raw}");
         }

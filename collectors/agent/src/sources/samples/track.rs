@@ -1,6 +1,6 @@
 //! One instance from read to read: what it last was, and what it did since. The spool keeps it, so that an agent's restart loses nothing.
 
-use super::reading::{Reading, Step, Value, What};
+use super::reading::{Range, Reading, Step, Value, What};
 use crate::clock::Now;
 use crate::counters::Counters;
 use crate::event;
@@ -63,7 +63,7 @@ impl At {
 /// What became of an instance since the last read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Of each value of the reading: what a counter moved. `None`: a gauge, or a counter that was not there before.
+    /// Of each value of the reading: what a counter moved. `None`: a gauge, or a counter that was not there before, or of which it is not known.
     moved: Vec<Option<u64>>,
     /// Parts that began anew.
     reset: Vec<u32>,
@@ -156,7 +156,7 @@ impl Track {
         let moved: Vec<Option<u64>> = pairs()
             .map(|(value, base)| match (value.what, step(value, *base)) {
                 (What::Counter { raw, .. }, None) if reading.since.is_some() => Some(raw),
-                (_, None) => None,
+                (_, None) | (_, Some(Step::Unknown)) => None,
                 (What::Counter { raw, .. }, _) if reset.contains(&value.part) => Some(raw),
                 (_, Some(Step::Moved(by))) => Some(by),
                 _ => Some(0),
@@ -164,8 +164,8 @@ impl Track {
             .collect();
         let is_same =
             |((value, base), moved): ((&Value, &Option<u64>), &Option<u64>)| match value.what {
-                What::Counter { .. } => *moved == Some(0),
-                What::Gauge(_) => *base == Some(value.what.bits()),
+                What::Counter { .. } if moved.is_some() => *moved == Some(0),
+                _ => *base == Some(value.what.bits()),
             };
         Change {
             is_none: reading.values.len() == self.base.len() && pairs().zip(&moved).all(is_same),
@@ -205,6 +205,7 @@ impl Track {
         let before = |place: usize, value: &Value| {
             let base = self.base_of(place, value.key())?;
             Some(match value.what {
+                What::Counter { range, .. } if range == Range::UpTo(base) => return None,
                 What::Counter { .. } => Number::Whole(0),
                 What::Gauge(_) => Number::Float(f64::from_bits(base)),
             })

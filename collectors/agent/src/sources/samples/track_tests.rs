@@ -128,6 +128,38 @@ fn what_goes_back_by_itself_is_not_counted_twice() {
     assert_eq!(sum, 12);
 }
 
+#[test]
+fn a_counter_that_stands_at_its_end_is_left_out_until_it_is_cleared() {
+    let reading = |raw: u64| {
+        let mut reading = Reading::new("x");
+        reading.part("errors");
+        reading.counter("errors", raw, Range::UpTo(255), 1);
+        reading.part("data");
+        reading.counter("data", 7, Range::Bits64, 1);
+        reading
+    };
+    let mut track = Track::begin(&reading(100), at(1, 1));
+    let values = |track: &mut Track, raw: u64, second: i64| {
+        told(track, &reading(raw), at(second, second))["values"].clone()
+    };
+    assert_eq!(
+        values(&mut track, 254, 2),
+        serde_json::json!({"errors": 154, "data": 0})
+    );
+    assert_eq!(values(&mut track, 255, 3), serde_json::json!({"data": 0}));
+    // It stands still as far as anybody knows.
+    let end = reading(255);
+    assert!(track.compare(&end).is_none);
+    track.seen = at(4, 4);
+    let quiet = sample(|fields| track.tell_quiet(&end, fields));
+    assert_eq!(quiet["values"], serde_json::json!({"data": 0}));
+    // Others do not begin anew with it.
+    assert_eq!(
+        values(&mut track, 9, 5),
+        serde_json::json!({"errors": 9, "data": 0})
+    );
+}
+
 /// A brick's sum of times may go back by itself; when the brick begins anew it counts from 0 at once, and not once it passes where it was.
 #[test]
 fn what_goes_back_with_its_part_counts_from_there() {
