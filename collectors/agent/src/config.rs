@@ -3,6 +3,7 @@
 use crate::sources::lwfs_client;
 use crate::sources::lwfs_server;
 use crate::sources::samples::pattern;
+use crate::sources::switch_port;
 use crate::sys;
 use serde::Deserialize;
 use std::fmt;
@@ -108,6 +109,16 @@ pub struct Config {
     pub gluster_client_period_s: u64,
     pub gluster_client_command: PathBuf,
     pub gluster_client_timeout_s: u64,
+    pub fabric_port_period_s: u64,
+    pub switch_port_period_s: u64,
+    pub switch_port_switches: Vec<String>,
+    pub switch_port_partition: u64,
+    pub switch_port_partitions: u64,
+    pub switch_port_through: String,
+    pub switch_port_discover_s: u64,
+    pub switch_port_timeout_s: u64,
+    pub switch_port_ibnetdiscover: PathBuf,
+    pub switch_port_perfquery: PathBuf,
     pub metrics: String,
     pub tls: Tls,
     /// Not a setting of the file: `--root`.
@@ -152,6 +163,16 @@ impl Default for Config {
             gluster_client_period_s: 0,
             gluster_client_command: "/usr/sbin/gluster".into(),
             gluster_client_timeout_s: 10,
+            fabric_port_period_s: 1,
+            switch_port_period_s: 0,
+            switch_port_switches: vec!["*".into()],
+            switch_port_partition: 1,
+            switch_port_partitions: 1,
+            switch_port_through: String::new(),
+            switch_port_discover_s: 300,
+            switch_port_timeout_s: 10,
+            switch_port_ibnetdiscover: "/usr/sbin/ibnetdiscover".into(),
+            switch_port_perfquery: "/usr/sbin/perfquery".into(),
             metrics: String::new(),
             tls: Tls::default(),
             root: PathBuf::new(),
@@ -258,6 +279,27 @@ impl Config {
                 1,
                 120,
             ),
+            ("fabric_port_period_s", self.fabric_port_period_s, 0, 3600),
+            ("switch_port_period_s", self.switch_port_period_s, 0, 3600),
+            (
+                "switch_port_partitions",
+                self.switch_port_partitions,
+                1,
+                1024,
+            ),
+            (
+                "switch_port_partition",
+                self.switch_port_partition,
+                1,
+                self.switch_port_partitions,
+            ),
+            (
+                "switch_port_discover_s",
+                self.switch_port_discover_s,
+                10,
+                86_400,
+            ),
+            ("switch_port_timeout_s", self.switch_port_timeout_s, 1, 120),
         ];
         for (name, value, low, high) in bounds {
             if !(low..=high).contains(&value) {
@@ -266,12 +308,19 @@ impl Config {
                 ));
             }
         }
-        if !self.gluster_client_command.is_absolute() {
-            return Err(format!(
-                "gluster_client_command: {}: expected an absolute path; see agent.sample.toml",
-                self.gluster_client_command.display()
-            ));
+        for (name, program) in [
+            ("gluster_client_command", &self.gluster_client_command),
+            ("switch_port_ibnetdiscover", &self.switch_port_ibnetdiscover),
+            ("switch_port_perfquery", &self.switch_port_perfquery),
+        ] {
+            if !program.is_absolute() {
+                return Err(format!(
+                    "{name}: {}: expected an absolute path; see agent.sample.toml",
+                    program.display()
+                ));
+            }
         }
+        switch_port::check(self)?;
         lwfs_client::check(self)?;
         lwfs_server::check(self)?;
         pattern::check("node_interfaces", &self.node_interfaces)?;

@@ -9,7 +9,7 @@ use crate::sources::gluster_client::{Answer, Brick};
 use crate::sources::lwfs_server::line::{self, What};
 use crate::sources::samples::reading::{Found, Reading};
 use crate::sources::samples::track::{At, To, Track};
-use crate::sources::{block_device, gluster_server, nfs_server, node};
+use crate::sources::{block_device, gluster_server, nfs_server, node, switch_port};
 use std::collections::BTreeMap;
 
 /// Between the two texts.
@@ -19,7 +19,7 @@ const NUMBER_MAX: f64 = 9007199254740992.0;
 type Parse = fn(&[u8], &mut Found);
 
 /// By the input's first byte.
-const PARSERS: [(&str, Parse); 6] = [
+const PARSERS: [(&str, Parse); 7] = [
     ("block_device", |text, found| {
         block_device::parse(text, |name| !name.starts_with("loop"), found)
     }),
@@ -36,7 +36,46 @@ const PARSERS: [(&str, Parse); 6] = [
         },
     ),
     ("gluster_client", answer),
+    ("switch_port", fabric),
 ];
+
+/// What the fabric's tools say, which come cut anywhere: the map, then answers of switch 2, wide and narrow, with PART between them.
+fn fabric(text: &[u8], found: &mut Found) {
+    const PART: u8 = 1;
+    let mut parts = text.split(|b| *b == PART);
+    let (mut whole, mut cut) = (switch_port::Map::default(), switch_port::Map::default());
+    let map = parts.next().unwrap_or_default();
+    whole.feed(map);
+    map.chunks(1 + map.len() % 7)
+        .for_each(|part| cut.feed(part));
+    let (switches, fault) = whole.finish();
+    assert_eq!(cut.finish(), (switches.clone(), fault.clone()));
+    assert!(switches.windows(2).all(|pair| pair[0].guid < pair[1].guid));
+    for switch in &switches {
+        assert!(switch.name.len() <= 128 && !switch.name.contains(char::is_control));
+        assert!(switch.ports.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+    let mut answers = [0, 1].map(|_| switch_port::Answer::of(2, 1..=3));
+    for (place, part) in parts.take(2).enumerate() {
+        let [whole, cut] = &mut answers;
+        whole.begin(place == 0);
+        whole.feed(part);
+        cut.begin(place == 0);
+        part.chunks(1 + part.len() % 7)
+            .for_each(|part| cut.feed(part));
+    }
+    let [whole, cut] = &answers;
+    let readings = whole.readings("leaf1");
+    assert_eq!(
+        (&readings, whole.fault()),
+        (&cut.readings("leaf1"), cut.fault())
+    );
+    assert!(readings.len() <= 3);
+    found.readings = readings.into_iter().map(|(_, reading)| reading).collect();
+    for fault in fault.into_iter().chain(whole.fault()) {
+        found.error(|| fault);
+    }
+}
 
 /// An answer of Gluster's as it might come: cut anywhere.
 fn answer(text: &[u8], found: &mut Found) {
@@ -81,7 +120,7 @@ fn log(text: &[u8], found: &mut Found) {
     }
 }
 
-const SEEDS: [(u8, &str, &str); 7] = [
+const SEEDS: [(u8, &str, &str); 8] = [
     (
         0,
         "   8       0 sda 100 5 2048 4294967290 200 7 4096 900 1 4294967000 4294967295\n   7 0 loop0 1 2 3\n 8 1 sdb 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15\n",
@@ -105,6 +144,7 @@ const SEEDS: [(u8, &str, &str); 7] = [
     (3, "[2018-02-25 18:00:12] I other\n", "[Trace]: queue length: 18446744073709551615\n"),
     (4, "{\n\"gluster.brick._b.aggr.read_1b\": 1,\n\"gluster.brick._b.aggr.write_128kb\": 2,\n\"gluster.brick._b.aggr.fds.open_count\": 1,\n\"gluster.brick._b.aggr.fop.read.count\": 3,\n\"gluster.brick._b.aggr.fop.read.latency_ave_usec\": 73926.48,\n\"gluster.brick._b.aggr.HIGH.queue_size\": 2,\n\"gluster.brick._b.aggr.bytes_read\": 3\n}\n{\n", "{\n\"gluster.brick._b.aggr.read_1b\": 1,\n\"gluster.brick._b.aggr.write_128kb\": 3,\n\"gluster.brick._b.aggr.fds.open_count\": 1,\n\"gluster.brick._b.aggr.fop.read.count\": 9,\n\"gluster.brick._b.aggr.fop.read.latency_ave_usec\": 73926.48,\n\"gluster.brick._b.aggr.HIGH.queue_size\": 2,\n\"gluster.brick._b.aggr.bytes_read\": 9\n}\n{\n"),
     (5, "<?xml version=\"1.0\"?>\n<cliOutput><opRet>0</opRet><opErrno>0</opErrno><opErrstr/><volStatus><volumes><volume><node><hostname>h</hostname><path>/b</path><pid>7</pid><clientsStatus><client><hostname>10.0.0.1:5</hostname><bytesRead>100</bytesRead><bytesWrite>9</bytesWrite></client>\n<client><hostname>10.0.0.1:6</hostname><bytesRead>7</bytesRead><bytesWrite>7</bytesWrite></client>\n<client><hostname>c&amp;2:7</hostname><bytesRead>5</bytesRead><bytesWrite>5</bytesWrite></client>\n</clientsStatus><callpoolStatus><count>3</count></callpoolStatus></node></volume></volumes></volStatus></cliOutput>\n", "<?xml version=\"1.0\"?>\n<cliOutput><opRet>0</opRet><opErrno>0</opErrno><opErrstr/><volStatus><volumes><volume><node><hostname>h</hostname><path>/b</path><pid>7</pid><clientsStatus><client><hostname>10.0.0.1:5</hostname><bytesRead>150</bytesRead><bytesWrite>9</bytesWrite></client>\n<client><hostname>10.0.0.1:8</hostname><bytesRead>7</bytesRead><bytesWrite>7</bytesWrite></client>\n<client><hostname>c&amp;2:7</hostname><bytesRead>3</bytesRead><bytesWrite>5</bytesWrite></client>\n</clientsStatus><callpoolStatus><count>3</count></callpoolStatus></node></volume></volumes></volStatus></cliOutput>\n"),
+    (6, "switchguid=0x2(2)\nSwitch\t36 \"S-0000000000000002\"\t\t# \"leaf \\\"1\" enhanced port 0 lid 2 lmc 0\n[1]\t\"H-0000000000000006\"[1](7) \t\t# \"cn1 \\\" lid 9 4xEDR\" lid 5 4xEDR\n[2]\t\"S-0000000000000003\"[36]\t\t# \"spine\" lid 3 4xHDR\n\nCa\t1 \"H-0000000000000006\"\t\t# \"cn1\"\n[1](7) \t\"S-0000000000000002\"[1]\t\t# lid 5 lmc 0 \"leaf\" lid 2 4xEDR\n\x01# Port extended counters: Lid 2 port 1 (CapMask: 0x1300 CapMask2: 0x0000000)\nPortSelect:......................1\nPortXmitData:....................9000000001\nPortRcvPkts:.....................9000000000\n# Port extended counters: Lid 2 port 2 (CapMask: 0x1300 CapMask2: 0x0000000)\nPortSelect:......................2\nPortXmitData:....................9000000002\nPortRcvPkts:.....................9000000000\n# Port extended counters: Lid 2 port 3 (CapMask: 0x1300 CapMask2: 0x0000000)\nPortSelect:......................3\nPortXmitData:....................9000000003\nPortRcvPkts:.....................9000000000\n\x01# Port counters: Lid 2 port 1 (CapMask: 0x1300)\nSymbolErrorCounter:..............5\nLinkDownedCounter:...............9\nPortXmitWait:....................5\n# Port counters: Lid 2 port 2 (CapMask: 0x1300)\nSymbolErrorCounter:..............10\nLinkDownedCounter:...............9\nPortXmitWait:....................5\n# Port counters: Lid 2 port 3 (CapMask: 0x1300)\nSymbolErrorCounter:..............15\nLinkDownedCounter:...............9\nPortXmitWait:....................5\n", "switchguid=0x2(2)\nSwitch\t36 \"S-0000000000000002\"\t\t# \"leaf \\\"1\" enhanced port 0 lid 2 lmc 0\n[1]\t\"H-0000000000000006\"[1](7) \t\t# \"cn1 \\\" lid 9 4xEDR\" lid 5 4xEDR\n[2]\t\"S-0000000000000003\"[36]\t\t# \"spine\" lid 3 4xHDR\n\nCa\t1 \"H-0000000000000006\"\t\t# \"cn1\"\n[1](7) \t\"S-0000000000000002\"[1]\t\t# lid 5 lmc 0 \"leaf\" lid 2 4xEDR\n\x01# Port extended counters: Lid 2 port 1 (CapMask: 0x1300 CapMask2: 0x0000000)\nPortSelect:......................1\nPortXmitData:....................9000000778\nPortRcvPkts:.....................9000000777\n# Port extended counters: Lid 2 port 2 (CapMask: 0x1300 CapMask2: 0x0000000)\nPortSelect:......................2\nPortXmitData:....................9000000779\nPortRcvPkts:.....................9000000777\n# Port extended counters: Lid 2 port 3 (CapMask: 0x1300 CapMask2: 0x0000000)\nPortSelect:......................3\nPortXmitData:....................9000000780\nPortRcvPkts:.....................9000000777\n\x01# Port counters: Lid 2 port 1 (CapMask: 0x1300)\nSymbolErrorCounter:..............7\nLinkDownedCounter:...............255\nPortXmitWait:....................7\n# Port counters: Lid 2 port 2 (CapMask: 0x1300)\nSymbolErrorCounter:..............14\nLinkDownedCounter:...............255\nPortXmitWait:....................7\n# Port counters: Lid 2 port 3 (CapMask: 0x1300)\nSymbolErrorCounter:..............21\nLinkDownedCounter:...............255\nPortXmitWait:....................7\n"),
 ];
 
 pub struct SamplesFuzz {

@@ -3,6 +3,7 @@
 pub(crate) mod block_device;
 mod command;
 pub(crate) mod cursors;
+pub(crate) mod fabric_port;
 pub(crate) mod gluster_client;
 pub(crate) mod gluster_server;
 mod jobs;
@@ -14,6 +15,7 @@ pub(crate) mod node;
 mod own_file;
 pub(crate) mod preload;
 pub mod samples;
+pub(crate) mod switch_port;
 mod user_dirs;
 
 pub use user_dirs::prepare_base;
@@ -56,6 +58,8 @@ fn sampled(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
     add(Box::new(devices), 17, config.block_device_period_s);
     let nfs_server = nfs_server::NfsServer::new(config);
     add(Box::new(nfs_server), 18, config.nfs_server_period_s);
+    let fabric_port = fabric_port::FabricPort::new(config);
+    add(Box::new(fabric_port), 30, config.fabric_port_period_s);
     let calls = gluster_client::Calls::default();
     let gluster_server = gluster_server::GlusterServer::new(config, &calls);
     add(Box::new(gluster_server), 20, config.gluster_server_period_s);
@@ -63,6 +67,8 @@ fn sampled(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
     if config.root.as_os_str().is_empty() {
         let gluster_client = gluster_client::GlusterClient::new(config, &calls);
         add(Box::new(gluster_client), 21, config.gluster_client_period_s);
+        let switch_port = switch_port::SwitchPort::new(config);
+        add(Box::new(switch_port), 31, config.switch_port_period_s);
     }
     all
 }

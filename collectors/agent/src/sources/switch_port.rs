@@ -1,0 +1,331 @@
+//! Component `switch_port`: what the ports of the fabric's switches did, which `perfquery` asks of each switch over the fabric.
+//!
+//! `ibnetdiscover` tells once in a while which switches there are, and how fast their links; then one switch is asked after the other, by its LID.
+//! Of a large fabric each agent asks a slice of its own.
+
+mod answer;
+mod map;
+mod slice;
+
+pub use self::answer::Answer;
+pub use self::map::Map;
+use self::slice::{Slice, Target};
+use super::command::Command;
+use super::fabric_port::link::{describe, BYTES_PER_MBIT};
+use super::samples::reading::{Found, Reading};
+use super::samples::{pattern, Probe};
+use super::Pass;
+use crate::config::Config;
+use std::time::{Duration, Instant};
+
+/// Looks at a program that runs are so far apart; most end sooner.
+const LOOK: Duration = Duration::from_millis(5);
+/// What `ibnetdiscover` may print: 100 MiB are a fabric of 200,000 nodes.
+const MAP_BYTES_MAX: usize = 100 << 20;
+/// How long a look at the whole fabric may take.
+const DISCOVER_MAX: Duration = Duration::from_secs(120);
+/// A look at the fabric that failed, or one that a switch which does not answer makes us take, is no sooner than this after the last.
+const DISCOVER_AGAIN: Duration = Duration::from_secs(30);
+/// For how long `perfquery` waits for one answer, ms; it asks three times.
+const ANSWER_MS: &str = "300";
+/// Rounds that fail wait so much longer at most, and no longer than this.
+const BACK_OFF_MAX: u32 = 6;
+const PAUSE_MAX: Duration = Duration::from_secs(600);
+
+/// Refuses settings that cannot be meant.
+pub fn check(config: &Config) -> Result<(), String> {
+    pattern::check("switch_port_switches", &config.switch_port_switches)?;
+    let through = &config.switch_port_through;
+    let is_good = |(device, port): (&str, &str)| {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        !device.is_empty() && device.chars().all(is_name) && port.parse::<u8>().is_ok_and(|p| p > 0)
+    };
+    if through.is_empty() || through.split_once('/').is_some_and(is_good) {
+        return Ok(());
+    }
+    Err(format!(
+        "switch_port_through: {through}: expected DEVICE/PORT, such as mlx5_0/1; see agent.sample.toml"
+    ))
+}
+
+/// What is under way.
+enum Asked {
+    Map(Map),
+    Switch {
+        target: Target,
+        answer: Answer,
+        is_wide: bool,
+        /// Why the question before failed.
+        failed: Option<String>,
+    },
+}
+
+/// Owned by the agent's thread; bounded by the slice. At its end the command is killed.
+pub struct SwitchPort {
+    perfquery: Command,
+    /// For how long it may run.
+    limit: Duration,
+    ibnetdiscover: Command,
+    /// Through which port of this host, as arguments.
+    through: Vec<String>,
+    period: Duration,
+    discover: Duration,
+    slice: Slice,
+    /// When to look at the fabric, and when that was done last.
+    next_discovery: Instant,
+    discovered: Option<Instant>,
+    is_asking: bool,
+    /// With which of the slice a round begins, and how many it has asked.
+    first: usize,
+    count: usize,
+    asked: Option<Asked>,
+    began: Instant,
+    /// What one switch has told.
+    readings: Vec<Reading>,
+    errors: Vec<String>,
+    answers: u32,
+    /// Rounds in a row in which nothing answered.
+    failures: u32,
+    next: Instant,
+}
+
+impl SwitchPort {
+    pub fn new(config: &Config) -> SwitchPort {
+        let seconds = Duration::from_secs;
+        let ibnetdiscover = config.switch_port_ibnetdiscover.clone();
+        let limit = seconds(config.switch_port_timeout_s);
+        let through = match config.switch_port_through.split_once('/') {
+            Some((device, port)) => ["-C", device, "-P", port].map(String::from).to_vec(),
+            None => Vec::new(),
+        };
+        SwitchPort {
+            perfquery: Command::new(config.switch_port_perfquery.clone(), limit),
+            limit,
+            ibnetdiscover: Command::new(ibnetdiscover, DISCOVER_MAX).printing(MAP_BYTES_MAX),
+            through,
+            period: seconds(config.switch_port_period_s),
+            discover: seconds(config.switch_port_discover_s),
+            slice: Slice::new(config),
+            next_discovery: Instant::now(),
+            discovered: None,
+            is_asking: false,
+            first: 0,
+            count: 0,
+            asked: None,
+            began: Instant::now(),
+            readings: Vec::new(),
+            errors: Vec::new(),
+            answers: 0,
+            failures: 0,
+            next: Instant::now(),
+        }
+    }
+
+    /// Begins a round. True: a look at the fabric comes first.
+    fn begin(&mut self) -> bool {
+        self.is_asking = true;
+        (self.count, self.answers) = (0, 0);
+        if !self.slice.targets().is_empty() && self.next_discovery > Instant::now() {
+            return false;
+        }
+        let arguments: Vec<&str> = self.through.iter().map(String::as_str).collect();
+        match self.ibnetdiscover.start(&arguments) {
+            Ok(()) => self.asked = Some(Asked::Map(Map::default())),
+            Err(e) => self.mapped(Map::default(), Err(e)),
+        }
+        self.asked.is_some()
+    }
+
+    /// Takes what the fabric was found to be. Where that failed, what was known stays.
+    fn mapped(&mut self, map: Map, ended: Result<(), String>) {
+        let now = Instant::now();
+        self.discovered = Some(now);
+        let (mut switches, fault) = map.finish();
+        if ended.is_err() {
+            switches.clear(); // there may be more
+        }
+        match ended.err().or(fault) {
+            None => self.next_discovery = now + self.discover,
+            Some(why) => {
+                self.next_discovery = now + self.discover.min(DISCOVER_AGAIN);
+                self.errors
+                    .push(format!("{why}; look at it with: ibnetdiscover"));
+            }
+        }
+        if !switches.is_empty() {
+            self.errors.extend(self.slice.take(switches));
+        }
+    }
+
+    /// Begins to ask a switch for its wide counters, or for its narrow ones.
+    fn ask(&mut self, target: Target, answer: Option<Answer>, failed: Option<String>) {
+        let is_wide = answer.is_none() && !target.is_narrow;
+        let ports = target.ports.iter().map(|(port, _)| *port);
+        let mut answer = answer.unwrap_or_else(|| Answer::of(target.lid, ports.clone()));
+        answer.begin(is_wide);
+        self.began = Instant::now();
+        let lid = target.lid.to_string();
+        let ports: Vec<String> = ports.map(|port| port.to_string()).collect();
+        let ports = ports.join(",");
+        let mut arguments: Vec<&str> = self.through.iter().map(String::as_str).collect();
+        arguments.extend(["-t", ANSWER_MS, "-l"]);
+        arguments.extend(is_wide.then_some("-x"));
+        arguments.extend([lid.as_str(), ports.as_str()]);
+        match self.perfquery.start(&arguments) {
+            Ok(()) => {
+                self.asked = Some(Asked::Switch {
+                    target,
+                    answer,
+                    is_wide,
+                    failed,
+                })
+            }
+            Err(e) => {
+                // What cannot be started will not be for the others either.
+                self.errors.push(e);
+                self.count = self.slice.targets().len();
+            }
+        }
+    }
+
+    /// Takes one answer of a switch; asks on, or has its ports to tell.
+    fn answered(
+        &mut self,
+        target: Target,
+        answer: Answer,
+        is_wide: bool,
+        failed: Option<String>,
+        ended: Result<(), String>,
+    ) {
+        let is_hung = self.began.elapsed() >= self.limit;
+        if is_wide && !is_hung && !(ended.is_ok() && answer.is_whole()) {
+            // Where it failed, too: only so can be known whether the switch has such counters at all.
+            return self.ask(target, Some(answer), ended.err());
+        }
+        if is_hung {
+            // So might the next ones: the round is over, and another begins with them.
+            self.first += self.count;
+            self.count = self.slice.targets().len();
+        }
+        if answer.has_wide() == Some(false) {
+            self.slice.is_narrow(&target.guid);
+        }
+        let failed = failed.filter(|_| answer.has_wide() != Some(false));
+        let why = failed.or(ended.err()).or(answer.fault());
+        let readings = answer.readings(&target.name);
+        self.answers += !readings.is_empty() as u32;
+        for (port, mut reading) in readings {
+            let link = target.ports.iter().find(|(own, _)| *own == port);
+            let mbit = link.and_then(|(_, mbit)| *mbit);
+            describe(&mut reading, mbit.map(|mbit| mbit as f64 * BYTES_PER_MBIT));
+            self.readings.push(reading);
+        }
+        let Some(why) = why else { return };
+        self.errors.push(format!(
+            "{} ({}): {why}; look at it with: perfquery -x -a -l {}",
+            target.name, target.guid, target.lid
+        ));
+        // It may have gone, or have another LID.
+        let since = self.discovered.unwrap_or_else(Instant::now);
+        self.next_discovery = self.next_discovery.min(since + DISCOVER_AGAIN);
+    }
+
+    /// Takes what a program said, once it has ended. False: it is under way.
+    fn look(&mut self) -> bool {
+        let ended = match &mut self.asked {
+            None => return true,
+            Some(Asked::Map(map)) => self.ibnetdiscover.look(|bytes| map.feed(bytes)),
+            Some(Asked::Switch { answer, .. }) => self.perfquery.look(|bytes| answer.feed(bytes)),
+        };
+        let Some(ended) = ended else { return false };
+        match self.asked.take() {
+            Some(Asked::Map(map)) => self.mapped(map, ended),
+            Some(Asked::Switch {
+                target,
+                answer,
+                is_wide,
+                failed,
+            }) => self.answered(target, answer, is_wide, failed, ended),
+            None => {}
+        }
+        self.asked.is_none()
+    }
+
+    /// Ends the round.
+    fn end(&mut self) {
+        self.is_asking = false;
+        self.failures = match self.answers == 0 && !self.errors.is_empty() {
+            true => (self.failures + 1).min(BACK_OFF_MAX),
+            false => 0,
+        };
+        self.first %= self.slice.targets().len().max(1);
+        let pause = match self.failures {
+            0 => Duration::ZERO,
+            failures => PAUSE_MAX
+                .min(self.period * (1 << failures))
+                .max(self.period),
+        };
+        self.next = Instant::now() + pause;
+    }
+}
+
+impl Probe for SwitchPort {
+    fn component(&self) -> &'static str {
+        "switch_port"
+    }
+
+    fn place(&self) -> String {
+        "no switch with a link is in this agent's slice of what ibnetdiscover tells".into()
+    }
+
+    fn is_ready(&mut self, pass: &Pass) -> bool {
+        if pass.last {
+            self.perfquery.end();
+            self.ibnetdiscover.end();
+            return false;
+        }
+        if !self.look() || self.next > Instant::now() {
+            return false;
+        }
+        if self.perfquery.is_leaving() || self.ibnetdiscover.is_leaving() {
+            self.next = Instant::now() + LOOK;
+            return false;
+        }
+        if !self.is_asking && self.begin() {
+            return false;
+        }
+        // The next switch is asked while this one's ports are told.
+        while self.asked.is_none() && self.count < self.slice.targets().len() {
+            let targets = self.slice.targets();
+            let target = targets[(self.first + self.count) % targets.len()].clone();
+            self.count += 1;
+            self.ask(target, None, None);
+        }
+        if self.asked.is_none() {
+            self.end();
+            return true;
+        }
+        !self.readings.is_empty()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        match self.asked {
+            Some(_) => Some(Instant::now() + LOOK),
+            None => Some(self.next),
+        }
+    }
+
+    fn read(&mut self, found: &mut Found) {
+        found.readings.append(&mut self.readings);
+        found.more = self.is_asking;
+        if !found.more {
+            for error in self.errors.drain(..) {
+                found.error(|| error);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "switch_port_tests.rs"]
+mod tests;
