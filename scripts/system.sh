@@ -89,7 +89,7 @@ look_for_servers() {
   notes+=('No Java 21 or newer found, and no package of one is known: what needs Elasticsearch will be left out. Debian 12 has none; unpack a JDK and set JAVA_HOME.')
 }
 
-# The miniature machine of tests/field: Slurm with accounting, a forwarding layer, disks, and clocks that are off.
+# The miniature machine of tests/field: Slurm with accounting, a forwarding layer, disks, and clocks that are off; and a fabric.
 look_for_field() {
   has slurmctld || [[ -x /usr/sbin/slurmctld ]] || optional+=(slurmctld)
   has slurmd || [[ -x /usr/sbin/slurmd ]] || optional+=(slurmd)
@@ -101,6 +101,10 @@ look_for_field() {
   has ip || [[ -x /usr/sbin/ip ]] || optional+=(iproute2)
   has mkfs.ext4 || [[ -x /usr/sbin/mkfs.ext4 ]] || optional+=(e2fsprogs)
   has losetup || [[ -x /usr/sbin/losetup ]] || optional+=(mount)
+  # A fabric without hardware, its subnet manager, and the tools that ask switches.
+  has ibsim || optional+=(ibsim-utils)
+  has perfquery || [[ -x /usr/sbin/perfquery ]] || optional+=(infiniband-diags)
+  has opensm || [[ -x /usr/sbin/opensm ]] || optional+=(opensm)
 }
 
 look_for_optional() {
