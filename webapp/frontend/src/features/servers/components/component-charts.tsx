@@ -69,8 +69,9 @@ export function ChartTitle({ group }: { group: ChartGroup }) {
 export function Legend({ group }: { group: ChartGroup }) {
   return (
     <div className="legend">
-      {group.lines.map(({ value, colour, label, short }) => {
-        const { now, highest } = figuresOf(value);
+      {group.lines.map((line) => {
+        const { value, colour, label, short } = line;
+        const { now, highest } = figuresOf(line);
         return (
           <span key={value.name} title={`${label}: last ${now}, highest ${highest}`} data-testid="value" data-name={value.name} data-kind={value.kind}
             data-total={value.kind === "counter" ? value.total : undefined}>

@@ -40,8 +40,17 @@ export type Colour = "read" | "write" | "metadata";
 /** One chart: a value, or reads and writes of the same. */
 export interface ChartGroup {
   key: string;
-  /** short: what tells a line from the other one. */
-  lines: { value: Counter | Gauge; label: string; short: string; colour: Colour }[];
+  lines: Line[];
+}
+
+export interface Line {
+  value: Counter | Gauge;
+  label: string;
+  /** What tells it from the other line. */
+  short: string;
+  colour: Colour;
+  /** What the component could do at most, in the same unit a second. */
+  most?: Gauge;
 }
 
 export interface Grouped {
@@ -53,11 +62,15 @@ export interface Grouped {
 
 const PAIRS = [["read", "write"], ["reads", "writes"], ["receive", "transmit"], ["received", "sent"]] as const;
 
+/** By this gauge a component says how many bytes a second it could move, each way. */
+const BANDWIDTH = "bandwidth_bytes_per_s";
+
 /** Which values stand in one chart, and which are not worth one, as they were 0 all the time; where all were, all are shown. */
 export function grouped(values: readonly Value[]): Grouped {
   const isIdle = values.every(isQuiet);
   const found: Grouped = { charts: [], histograms: [], quiet: [] };
   const done = new Set<string>();
+  const bandwidth = values.find((one): one is Gauge => one.name === BANDWIDTH && one.kind === "gauge");
   for (const value of values) {
     if (done.has(value.name)) continue;
     const other = value.kind === "histogram" ? undefined : partner(value, values);
@@ -68,7 +81,8 @@ export function grouped(values: readonly Value[]): Grouped {
     else if (other === undefined) found.charts.push({ key: value.name, lines: [{ value, label: valueWords(value), short: "", colour: "metadata" }] });
     else {
       const [first, second] = counterpart(value.name)?.isFirst ? [value, other] : [other, value];
-      const line = (one: Counter | Gauge, colour: Colour) => ({ value: one, label: valueWords(one), short: counterpart(one.name)?.word ?? "", colour });
+      const most = value.kind === "counter" && value.unit === "bytes" ? bandwidth : undefined;
+      const line = (one: Counter | Gauge, colour: Colour): Line => ({ value: one, label: valueWords(one), short: counterpart(one.name)?.word ?? "", colour, ...(most && { most }) });
       found.charts.push({ key: first.name, lines: [line(first, "read"), line(second, "write")] });
     }
   }

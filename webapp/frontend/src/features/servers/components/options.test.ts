@@ -28,6 +28,19 @@ describe("valueOption", () => {
     expect(chartWords(group)).toBe("Queue: last 4, highest 9.");
   });
 
+  it("says what share of the bandwidth bytes are, where it is known and not 0", () => {
+    const port = (bandwidth: (number | null)[]) => chart(
+      counter("transmit_bytes", [3072, 1024]), counter("receive_bytes", [0, 2048]), gauge("bandwidth_bytes_per_s", bandwidth, { unit: "bytes/s" }),
+    ).group;
+    expect(chartWords(port([4096, 4096]))).toBe(
+      "Receive bytes: last 2.00 KiB/s, 50 %, highest 2.00 KiB/s, 50 %. Transmit bytes: last 1.00 KiB/s, 25 %, highest 3.00 KiB/s, 75 %.",
+    );
+    expect(chartWords(port([4096, 0]))).toBe("Receive bytes: last 2.00 KiB/s, highest 2.00 KiB/s. Transmit bytes: last 1.00 KiB/s, highest 3.00 KiB/s, 75 %.");
+    expect(chartWords(port([null, null]))).not.toContain("%");
+    const packets = chart(counter("receive_packets", [1], null), counter("transmit_packets", [1], null), gauge("bandwidth_bytes_per_s", [1]));
+    expect(chartWords(packets.group)).not.toContain("%");
+  });
+
   it("lets the axis go below 0 for what does", () => {
     const { option } = chart(gauge("temperature", [-3, 4]));
     expect(lines(option).map(({ id }) => id)).toEqual(["temperature"]);

@@ -5,8 +5,8 @@ import type { Palette } from "@/shared/chart/palette";
 import { tooltipHtml, type TooltipRow } from "@/shared/chart/tooltip";
 import { formatDuration, formatTime } from "@/shared/units";
 import type { ComponentSeries, Counter, Gauge, Steps } from "../api/get-component";
-import type { ChartGroup } from "./grouping";
-import { amountFormat, rateFormat } from "./words";
+import type { ChartGroup, Line } from "./grouping";
+import { amountFormat, formatShare, rateFormat } from "./words";
 
 export const CHART_HEIGHT_PX = 168;
 
@@ -37,7 +37,7 @@ export function valueOption({ lines }: ChartGroup, times: Times, palette: Palett
   const band = lines.length === 1 && first && first.value.kind !== "counter" && lowest === 0 ? first.value : null;
   const base = { type: "line", step: "end", connectNulls: false, showSymbol: false, silent: true, emphasis: { disabled: true } } as const;
   return {
-    ...timeFrame(times, palette, (step) => lines.map(({ value, label, colour }) => ({ colour: `var(--${colour})`, label, value: tooltipValue(value, step) }))),
+    ...timeFrame(times, palette, (step) => lines.map((line) => ({ colour: `var(--${line.colour})`, label: line.label, value: tooltipValue(line, step) }))),
     yAxis: {
       id: "y", type: "value", ...(lowest < 0 ? {} : { min: 0, ...(first?.value.unit === "bytes" ? binaryAxis : decimalAxis)(largest(...arrays)) }),
       axisLabel: { color: palette.textMuted, fontSize: 11, formatter: format }, splitLine: { lineStyle: { color: palette.line } }, axisPointer: { show: false },
@@ -61,9 +61,9 @@ function span({ min, max }: Gauge): Steps {
   return max.map((high, step) => { const low = min[step] ?? null; return high === null || low === null ? null : high - low; });
 }
 
-function tooltipValue(value: Counter | Gauge, step: number): string {
+function tooltipValue({ value, most }: Line, step: number): string {
   const format = formatOf(value);
-  if (value.kind === "counter") return format(value.per_s[step] ?? null);
+  if (value.kind === "counter") return format(value.per_s[step] ?? null) + shareOf(value.per_s[step] ?? null, most?.mean[step] ?? null);
   const [low, high, mean] = [value.min[step] ?? null, value.max[step] ?? null, value.mean[step] ?? null];
   return low === high ? format(mean) : `${format(mean)} (${format(low)} to ${format(high)})`;
 }
@@ -97,16 +97,23 @@ export function timeAxis(fromMs: number, toMs: number, palette: Palette): ChartO
   };
 }
 
+/** Of what could be moved at most: ", 37 %". Nothing where that is not known, or 0. */
+function shareOf(perS: number | null, most: number | null): string {
+  return perS === null || !most ? "" : `, ${formatShare(perS / most)}`;
+}
+
 /** The last number that is known, with what it is, and the highest: what a chart says in a line. */
-export function figuresOf(value: Counter | Gauge): { now: string; highest: string } {
+export function figuresOf({ value, most }: Line): { now: string; highest: string } {
   const format = formatOf(value);
   const line = value.kind === "counter" ? value.per_s : value.last;
-  const known = line.filter((one) => one !== null);
-  const highest = (value.kind === "counter" ? value.per_s : value.max).filter((one) => one !== null);
-  return { now: format(known.at(-1) ?? null), highest: format(highest.length === 0 ? null : highest.reduce((one, other) => Math.max(one, other))) };
+  const steps = value.kind === "counter" ? value.per_s : value.max;
+  const now = line.findLastIndex((one) => one !== null);
+  const highest = steps.reduce<number>((best, one, step) => (one !== null && one > (steps[best] ?? -Infinity) ? step : best), -1);
+  const told = (from: Steps, step: number) => format(from[step] ?? null) + shareOf(from[step] ?? null, most?.mean[step] ?? null);
+  return { now: told(line, now), highest: told(steps, highest) };
 }
 
 /** A chart in a sentence, for those who do not see it. */
 export function chartWords({ lines }: ChartGroup): string {
-  return lines.map(({ value, label }) => { const { now, highest } = figuresOf(value); return `${label}: last ${now}, highest ${highest}.`; }).join(" ");
+  return lines.map((line) => { const { now, highest } = figuresOf(line); return `${line.label}: last ${now}, highest ${highest}.`; }).join(" ");
 }

@@ -9,9 +9,11 @@ const SECONDS: Record<string, number> = { s: 1, ms: 1e-3, us: 1e-6, ns: 1e-9 };
 /** Units of energy, in joules. */
 const JOULES: Record<string, number> = { uJ: 1e-6 };
 
+const BYTE_RATE = "bytes/s";
+
 /** A value's name in words, without the unit that its numbers bear: "Busy" for "busy_s". */
 export function valueWords({ name, unit, kind }: { name: string; unit: string | null; kind: string }): string {
-  const suffix = unit !== null && unit in SECONDS ? /_(s|ms|us|ns|seconds)$/ : unit !== null && unit in JOULES ? /_uj$/ : kind === "gauge" && unit === "bytes" ? /_bytes$/ : null;
+  const suffix = unit !== null && unit in SECONDS ? /_(s|ms|us|ns|seconds)$/ : unit !== null && unit in JOULES ? /_uj$/ : kind !== "gauge" ? null : unit === "bytes" ? /_bytes$/ : unit === BYTE_RATE ? /_bytes_per_s$/ : null;
   return inWords(suffix === null ? name : name.replace(suffix, ""));
 }
 
@@ -35,12 +37,13 @@ export function rateFormat(unit: string | null): Format {
 export function amountFormat(unit: string | null): Format {
   const seconds = SECONDS[unit ?? ""];
   if (seconds !== undefined) return (value) => formatDuration(value === null ? null : value * seconds);
+  if (unit === BYTE_RATE) return formatByteRate;
   return unit === "bytes" ? formatBytes : formatCount;
 }
 
 /** What stands beside a chart's title: the unit, where the numbers themselves do not bear it. */
 export function unitWord(unit: string | null, isRate: boolean): string {
-  if (unit === null || unit === "bytes") return "";
+  if (unit === null || unit === "bytes" || unit === BYTE_RATE) return "";
   if (unit in SECONDS) return isRate ? "of the time" : "";
   if (unit in JOULES && isRate) return "";
   return isRate ? `${unit} per second` : unit;
