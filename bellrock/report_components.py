@@ -95,6 +95,8 @@ def _level(value: dict[str, Any]) -> tuple[str, ...]:
 def _written(unit: str | None) -> Callable[[float | None], str]:
     if unit == "bytes":
         return text.data
+    if unit == "bytes/s":
+        return lambda value: text.data(value) if value is None else f"{text.data(value)}/s"
     if unit in _SECONDS:
         return lambda value: text.duration(None if value is None else value * _SECONDS[unit])
     return text.number

@@ -14,6 +14,7 @@ ANSWER = {
         {"name": "queue_length", "kind": "gauge", "unit": "requests", "what": "", "last": [2.0, None], "min": [1.0, None], "max": [9.0, None], "mean": [3.0, None]},
         {"name": "age", "kind": "gauge", "unit": "us", "what": "", "last": [None, None], "min": [None, None], "max": [None, None], "mean": [None, None]},
         {"name": "wait", "kind": "histogram", "unit": "us", "what": "", "bounds": [100.0, 2000.0, None], "totals": [7.0, 0.0, 1.0], "per_s": [[7.0, None], [0.0, None], [1.0, None]]},
+        {"name": "link", "kind": "gauge", "unit": "bytes/s", "what": "", "last": [2048.0, None], "min": [None, None], "max": [4096.0, None], "mean": [3.0, None]},
         {"name": "new", "kind": "unknown", "unit": None, "what": "", "last": [5.0, 6.0], "min": [5.0, 6.0], "max": [5.0, 6.0], "mean": [5.0, 6.0]},
     ],
 }  # fmt: skip
@@ -28,7 +29,7 @@ def printed(shown):
 def test_rates_and_levels_have_units():
     lines = printed(report_components.one(ANSWER))
     assert lines[0] == "fwd1 block_device sd?a" and "in steps of 1.0 s" in lines[1]
-    assert [line for line in lines if line.startswith(("read_bytes", "busy_s", "queue_length", "age", "wait", "new"))] == [
+    assert [line for line in lines if line.startswith(("read_bytes", "busy_s", "queue_length", "age", "wait", "link", "new"))] == [
         "read_bytes 4.0 KiB 4.0 KiB/s 4.0 KiB/s █",
         "busy_s 500.0 ms 37.5% 50.0% ▄█",
         "wait to 100.0 µs 7 7/s 7/s █",
@@ -36,6 +37,7 @@ def test_rates_and_levels_have_units():
         "wait above 2.0 ms 1 1/s 1/s █",
         "queue_length 2 1 9 █",
         "age - - -",
+        "link 2.0 KiB/s - 4.0 KiB/s █",
         "new 6 5 6 ▇█",
     ]
     assert lines[-1] == "3 values more are too many to show"
