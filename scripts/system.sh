@@ -104,7 +104,8 @@ look_for_field() {
   # A fabric without hardware, its subnet manager, and the tools that ask switches.
   has ibsim || optional+=(ibsim-utils)
   has perfquery || [[ -x /usr/sbin/perfquery ]] || optional+=(infiniband-diags)
-  has opensm || [[ -x /usr/sbin/opensm ]] || optional+=(opensm)
+  # Its package starts it: not where there is a real fabric, which has a subnet manager already.
+  has opensm || [[ -x /usr/sbin/opensm ]] || compgen -G '/sys/class/infiniband/*' >/dev/null || optional+=(opensm)
 }
 
 look_for_optional() {

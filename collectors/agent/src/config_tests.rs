@@ -84,6 +84,15 @@ fn bad_settings_are_refused_by_name() {
         "gluster_client_command",
     );
     refused("gluster_client_timeout_s = 0", "gluster_client_timeout_s");
+    refused("switch_port_partition = 2", "switch_port_partition");
+    refused("switch_port_partitions = 0", "switch_port_partitions");
+    refused("switch_port_discover_s = 1", "switch_port_discover_s");
+    refused(
+        "switch_port_perfquery = 'perfquery'",
+        "switch_port_perfquery",
+    );
+    refused("switch_port_through = 'mlx5_0'", "switch_port_through");
+    refused("switch_port_switches = ['!']", "switch_port_switches");
     refused("lwfs_client_logs = ['relative']", "lwfs_client_logs");
     refused("lwfs_client_logs = ['/a', '/a']", "lwfs_client_logs");
     refused(

@@ -197,7 +197,7 @@ impl SwitchPort {
         failed: Option<String>,
         ended: Result<(), String>,
     ) {
-        let is_hung = self.began.elapsed() >= self.limit;
+        let is_hung = ended.is_err() && self.began.elapsed() >= self.limit;
         if is_wide && !is_hung && !(ended.is_ok() && answer.is_whole()) {
             // Where it failed, too: only so can be known whether the switch has such counters at all.
             return self.ask(target, Some(answer), ended.err());
