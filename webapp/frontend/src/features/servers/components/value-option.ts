@@ -6,7 +6,7 @@ import { tooltipHtml, type TooltipRow } from "@/shared/chart/tooltip";
 import { formatDuration, formatTime } from "@/shared/units";
 import type { ComponentSeries, Counter, Gauge, Steps } from "../api/get-component";
 import type { ChartGroup, Line } from "./grouping";
-import { amountFormat, formatShare, rateFormat } from "./words";
+import { amountFormat, formatShare, isBytes, rateFormat } from "./words";
 
 export const CHART_HEIGHT_PX = 168;
 
@@ -39,7 +39,7 @@ export function valueOption({ lines }: ChartGroup, times: Times, palette: Palett
   return {
     ...timeFrame(times, palette, (step) => lines.map((line) => ({ colour: `var(--${line.colour})`, label: line.label, value: tooltipValue(line, step) }))),
     yAxis: {
-      id: "y", type: "value", ...(lowest < 0 ? {} : { min: 0, ...(first?.value.unit === "bytes" ? binaryAxis : decimalAxis)(largest(...arrays)) }),
+      id: "y", type: "value", ...(lowest < 0 ? {} : { min: 0, ...(isBytes(first?.value.unit ?? null) ? binaryAxis : decimalAxis)(largest(...arrays)) }),
       axisLabel: { color: palette.textMuted, fontSize: 11, formatter: format }, splitLine: { lineStyle: { color: palette.line } }, axisPointer: { show: false },
     },
     series: [

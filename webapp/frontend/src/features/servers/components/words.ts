@@ -11,6 +11,8 @@ const JOULES: Record<string, number> = { uJ: 1e-6 };
 
 const BYTE_RATE = "bytes/s";
 
+export const isBytes = (unit: string | null) => unit === "bytes" || unit === BYTE_RATE;
+
 /** A value's name in words, without the unit that its numbers bear: "Busy" for "busy_s". */
 export function valueWords({ name, unit, kind }: { name: string; unit: string | null; kind: string }): string {
   const suffix = unit !== null && unit in SECONDS ? /_(s|ms|us|ns|seconds)$/ : unit !== null && unit in JOULES ? /_uj$/ : kind !== "gauge" ? null : unit === "bytes" ? /_bytes$/ : unit === BYTE_RATE ? /_bytes_per_s$/ : null;
@@ -43,7 +45,7 @@ export function amountFormat(unit: string | null): Format {
 
 /** What stands beside a chart's title: the unit, where the numbers themselves do not bear it. */
 export function unitWord(unit: string | null, isRate: boolean): string {
-  if (unit === null || unit === "bytes" || unit === BYTE_RATE) return "";
+  if (unit === null || isBytes(unit)) return "";
   if (unit in SECONDS) return isRate ? "of the time" : "";
   if (unit in JOULES && isRate) return "";
   return isRate ? `${unit} per second` : unit;
