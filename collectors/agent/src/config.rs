@@ -1,5 +1,7 @@
 //! The agent's settings: a TOML file, then flags. `agent.sample.toml` documents each.
 
+mod bounds;
+
 use crate::sources::lwfs_client;
 use crate::sources::lwfs_server;
 use crate::sources::samples::pattern;
@@ -11,9 +13,6 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-/// Smallest spool and segment that make sense.
-pub const SPOOL_BYTES_MIN: u64 = 1 << 20;
-pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 /// What `server` begins with where a Unix socket's path follows.
 const UNIX_PREFIX: &str = "unix:";
 /// Longest name of a Unix socket within its directory, bytes: with `/proc/self/fd/N/` before it, it must fit `sun_path`.
@@ -218,108 +217,7 @@ impl Config {
         if self.spool.as_os_str().is_empty() || !self.rings.is_absolute() {
             return Err("rings and spool: expected paths, `rings` an absolute one".into());
         }
-        let bounds = [
-            (
-                "segment_max_bytes",
-                self.segment_max_bytes,
-                SEGMENT_BYTES_MIN,
-                1 << 30,
-            ),
-            (
-                "spool_max_bytes",
-                self.spool_max_bytes,
-                SPOOL_BYTES_MIN,
-                1 << 40,
-            ),
-            ("window_ms", self.window_ms, 10, 3_600_000),
-            ("poll_min_ms", self.poll_min_ms, 1, 60_000),
-            ("poll_max_ms", self.poll_max_ms, self.poll_min_ms, 60_000),
-            ("sample_period_s", self.sample_period_s, 1, 86_400),
-            ("batch_max_events", self.batch_max_events.into(), 1, 65_536),
-            ("reconnect_min_ms", self.reconnect_min_ms, 10, 600_000),
-            (
-                "reconnect_max_ms",
-                self.reconnect_max_ms,
-                self.reconnect_min_ms,
-                600_000,
-            ),
-            ("ack_timeout_s", self.ack_timeout_s, 1, 3600),
-            ("users_max", self.users_max as u64, 1, 65_536),
-            (
-                "rings_per_user_max",
-                self.rings_per_user_max as u64,
-                1,
-                1 << 20,
-            ),
-            ("lwfs_client_window_s", self.lwfs_client_window_s, 1, 3600),
-            ("node_period_s", self.node_period_s, 0, 3600),
-            ("block_device_period_s", self.block_device_period_s, 0, 3600),
-            ("nfs_server_period_s", self.nfs_server_period_s, 0, 3600),
-            (
-                "gluster_server_period_s",
-                self.gluster_server_period_s,
-                0,
-                3600,
-            ),
-            (
-                "gluster_server_latency_ns",
-                self.gluster_server_latency_ns.into(),
-                1,
-                1_000_000,
-            ),
-            (
-                "gluster_client_period_s",
-                self.gluster_client_period_s,
-                0,
-                3600,
-            ),
-            (
-                "gluster_client_timeout_s",
-                self.gluster_client_timeout_s,
-                1,
-                120,
-            ),
-            ("fabric_port_period_s", self.fabric_port_period_s, 0, 3600),
-            ("switch_port_period_s", self.switch_port_period_s, 0, 3600),
-            (
-                "switch_port_partitions",
-                self.switch_port_partitions,
-                1,
-                1024,
-            ),
-            (
-                "switch_port_partition",
-                self.switch_port_partition,
-                1,
-                self.switch_port_partitions,
-            ),
-            (
-                "switch_port_discover_s",
-                self.switch_port_discover_s,
-                10,
-                86_400,
-            ),
-            ("switch_port_timeout_s", self.switch_port_timeout_s, 1, 120),
-        ];
-        for (name, value, low, high) in bounds {
-            if !(low..=high).contains(&value) {
-                return Err(format!(
-                    "{name}: {value} is not between {low} and {high}; see agent.sample.toml"
-                ));
-            }
-        }
-        for (name, program) in [
-            ("gluster_client_command", &self.gluster_client_command),
-            ("switch_port_ibnetdiscover", &self.switch_port_ibnetdiscover),
-            ("switch_port_perfquery", &self.switch_port_perfquery),
-        ] {
-            if !program.is_absolute() {
-                return Err(format!(
-                    "{name}: {}: expected an absolute path; see agent.sample.toml",
-                    program.display()
-                ));
-            }
-        }
+        bounds::check(self)?;
         switch_port::check(self)?;
         lwfs_client::check(self)?;
         lwfs_server::check(self)?;
