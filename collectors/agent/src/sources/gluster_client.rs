@@ -11,6 +11,7 @@ mod xml;
 pub use self::answer::Answer;
 use self::answer::Fault;
 pub use self::bricks::Brick;
+use super::back_off::BackOff;
 use super::command::Command;
 use super::samples::reading::{Found, Reading};
 use super::samples::track::At;
@@ -29,9 +30,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How often a brick is asked again whose volume is locked, and the longest pause before that.
 const LOCKED_TRIES_MAX: u32 = 8;
 const LOCKED_PAUSE_MS_MAX: u64 = 500;
-/// Rounds that fail wait so much longer at most, and no longer than this.
-const BACK_OFF_MAX: u32 = 6;
-const PAUSE_MAX: Duration = Duration::from_secs(600);
 /// For how many periods a count of calls holds.
 const CALLS_PERIODS: u32 = 3;
 
@@ -83,9 +81,8 @@ pub struct GlusterClient {
     answers: u32,
     /// When all connections of a brick were known last.
     known: BTreeMap<Brick, At>,
-    /// Rounds in a row in which nothing answered.
-    failures: u32,
-    next: Instant,
+    /// Rounds in which nothing answered come later each time.
+    rounds: BackOff,
 }
 
 impl GlusterClient {
@@ -104,8 +101,7 @@ impl GlusterClient {
             errors: Vec::new(),
             answers: 0,
             known: BTreeMap::new(),
-            failures: 0,
-            next: Instant::now(),
+            rounds: BackOff::every(Duration::from_secs(config.gluster_client_period_s)),
         }
     }
 
@@ -161,7 +157,7 @@ impl GlusterClient {
             // Of any length, so that two nodes do not meet again.
             let pause = sys::random_u64().map_or(LOCKED_PAUSE_MS_MAX, |n| n % LOCKED_PAUSE_MS_MAX);
             let pause = Duration::from_millis(pause);
-            self.next = Instant::now() + pause;
+            self.rounds.next = Instant::now() + pause;
             return;
         }
         match ask.what {
@@ -197,17 +193,10 @@ impl GlusterClient {
     /// Ends the round.
     fn end(&mut self) {
         self.is_asking = false;
-        self.failures = match self.answers == 0 && !self.errors.is_empty() {
-            true => (self.failures + 1).min(BACK_OFF_MAX),
-            false => 0,
-        };
-        let pause = match self.failures {
-            0 => Duration::ZERO,
-            failures => PAUSE_MAX
-                .min(self.period * (1 << failures))
-                .max(self.period),
-        };
-        self.next = Instant::now() + pause;
+        match self.answers == 0 && !self.errors.is_empty() {
+            true => self.rounds.failed(Instant::now()),
+            false => self.rounds.worked(),
+        }
     }
 }
 
@@ -236,11 +225,11 @@ impl Probe for GlusterClient {
                 self.answered(ask, answer, ended, At::of(&pass.now));
             }
         }
-        if self.next > Instant::now() {
+        if !self.rounds.is_due(Instant::now()) {
             return false;
         }
         if self.command.is_leaving() {
-            self.next = Instant::now() + LOOK;
+            self.rounds.next = Instant::now() + LOOK;
             return false;
         }
         if !self.is_asking {
@@ -257,7 +246,7 @@ impl Probe for GlusterClient {
     fn due(&self) -> Option<Instant> {
         match self.asked {
             Some(_) => Some(Instant::now() + LOOK),
-            None => Some(self.next),
+            None => Some(self.rounds.next),
         }
     }
 

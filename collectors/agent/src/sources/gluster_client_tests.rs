@@ -166,7 +166,7 @@ fn what_is_out_of_order_is_told_and_backs_off() {
             .unwrap()
             .saturating_duration_since(Instant::now());
         assert!(pause > Duration::from_secs(1), "{pause:?}");
-        host.probe.next = Instant::now();
+        host.probe.rounds.next = Instant::now();
         host.round();
         let longer = host
             .probe

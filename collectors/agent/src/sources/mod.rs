@@ -1,5 +1,6 @@
 //! Sources: what the agent reads. Each is one module; a line in `all` makes it exist.
 
+mod back_off;
 pub(crate) mod block_device;
 mod command;
 pub(crate) mod cursors;
