@@ -168,7 +168,7 @@ impl Default for Config {
             switch_port_partition: 1,
             switch_port_partitions: 1,
             switch_port_through: String::new(),
-            switch_port_discover_s: 300,
+            switch_port_discover_s: 3600,
             switch_port_timeout_s: 10,
             switch_port_ibnetdiscover: "/usr/sbin/ibnetdiscover".into(),
             switch_port_perfquery: "/usr/sbin/perfquery".into(),

@@ -5,10 +5,12 @@
 
 mod answer;
 mod map;
+mod rounds;
 mod slice;
 
 pub use self::answer::Answer;
 pub use self::map::Map;
+use self::rounds::{Looked, Rounds};
 use self::slice::{Slice, Target};
 use super::command::Command;
 use super::fabric_port::link::{describe, BYTES_PER_MBIT};
@@ -24,13 +26,8 @@ const LOOK: Duration = Duration::from_millis(5);
 const MAP_BYTES_MAX: usize = 100 << 20;
 /// How long a look at the whole fabric may take.
 const DISCOVER_MAX: Duration = Duration::from_secs(120);
-/// A look at the fabric that failed, or one that a switch which does not answer makes us take, is no sooner than this after the last.
-const DISCOVER_AGAIN: Duration = Duration::from_secs(30);
 /// For how long `perfquery` waits for one answer, ms; it asks three times.
 const ANSWER_MS: &str = "300";
-/// Rounds that fail wait so much longer at most, and no longer than this.
-const BACK_OFF_MAX: u32 = 6;
-const PAUSE_MAX: Duration = Duration::from_secs(600);
 
 /// Refuses settings that cannot be meant.
 pub fn check(config: &Config) -> Result<(), String> {
@@ -68,25 +65,13 @@ pub struct SwitchPort {
     ibnetdiscover: Command,
     /// Through which port of this host, as arguments.
     through: Vec<String>,
-    period: Duration,
-    discover: Duration,
     slice: Slice,
-    /// When to look at the fabric, and when that was done last.
-    next_discovery: Instant,
-    discovered: Option<Instant>,
-    is_asking: bool,
-    /// With which of the slice a round begins, and how many it has asked.
-    first: usize,
-    count: usize,
+    rounds: Rounds,
     asked: Option<Asked>,
     began: Instant,
     /// What one switch has told.
     readings: Vec<Reading>,
     errors: Vec<String>,
-    answers: u32,
-    /// Rounds in a row in which nothing answered.
-    failures: u32,
-    next: Instant,
 }
 
 impl SwitchPort {
@@ -103,29 +88,21 @@ impl SwitchPort {
             limit,
             ibnetdiscover: Command::new(ibnetdiscover, DISCOVER_MAX).printing(MAP_BYTES_MAX),
             through,
-            period: seconds(config.switch_port_period_s),
-            discover: seconds(config.switch_port_discover_s),
             slice: Slice::new(config),
-            next_discovery: Instant::now(),
-            discovered: None,
-            is_asking: false,
-            first: 0,
-            count: 0,
+            rounds: Rounds::new(
+                seconds(config.switch_port_period_s),
+                seconds(config.switch_port_discover_s),
+            ),
             asked: None,
             began: Instant::now(),
             readings: Vec::new(),
             errors: Vec::new(),
-            answers: 0,
-            failures: 0,
-            next: Instant::now(),
         }
     }
 
     /// Begins a round. True: a look at the fabric comes first.
     fn begin(&mut self) -> bool {
-        self.is_asking = true;
-        (self.count, self.answers) = (0, 0);
-        if !self.slice.targets().is_empty() && self.next_discovery > Instant::now() {
+        if !self.rounds.begin(Instant::now()) {
             return false;
         }
         let arguments: Vec<&str> = self.through.iter().map(String::as_str).collect();
@@ -138,23 +115,25 @@ impl SwitchPort {
 
     /// Takes what the fabric was found to be. Where that failed, what was known stays.
     fn mapped(&mut self, map: Map, ended: Result<(), String>) {
-        let now = Instant::now();
-        self.discovered = Some(now);
         let (mut switches, fault) = map.finish();
         if ended.is_err() {
             switches.clear(); // there may be more
         }
-        match ended.err().or(fault) {
-            None => self.next_discovery = now + self.discover,
-            Some(why) => {
-                self.next_discovery = now + self.discover.min(DISCOVER_AGAIN);
-                self.errors
-                    .push(format!("{why}; look at it with: ibnetdiscover"));
-            }
+        if let Some(why) = ended.err().or(fault) {
+            self.errors
+                .push(format!("{why}; look at it with: ibnetdiscover"));
         }
-        if !switches.is_empty() {
+        let known = self.slice.addresses();
+        let is_taken = !switches.is_empty();
+        if is_taken {
             self.errors.extend(self.slice.take(switches));
         }
+        let found = match self.slice.addresses() {
+            now if !is_taken || now.is_empty() => Looked::Nothing,
+            now if now == known => Looked::Same,
+            _ => Looked::New,
+        };
+        self.rounds.looked(found, Instant::now());
     }
 
     /// Begins to ask a switch for its wide counters, or for its narrow ones.
@@ -183,7 +162,7 @@ impl SwitchPort {
             Err(e) => {
                 // What cannot be started will not be for the others either.
                 self.errors.push(e);
-                self.count = self.slice.targets().len();
+                self.rounds.cut(false);
             }
         }
     }
@@ -204,8 +183,7 @@ impl SwitchPort {
         }
         if is_hung {
             // So might the next ones: the round is over, and another begins with them.
-            self.first += self.count;
-            self.count = self.slice.targets().len();
+            self.rounds.cut(true);
         }
         if answer.has_wide() == Some(false) {
             self.slice.is_narrow(&target.guid);
@@ -213,7 +191,7 @@ impl SwitchPort {
         let failed = failed.filter(|_| answer.has_wide() != Some(false));
         let why = failed.or(ended.err()).or(answer.fault());
         let readings = answer.readings(&target.name);
-        self.answers += !readings.is_empty() as u32;
+        self.rounds.asked(!readings.is_empty(), why.is_some());
         for (port, mut reading) in readings {
             let link = target.ports.iter().find(|(own, _)| *own == port);
             let mbit = link.and_then(|(_, mbit)| *mbit);
@@ -225,9 +203,6 @@ impl SwitchPort {
             "{} ({}): {why}; look at it with: perfquery -x -a -l {}",
             target.name, target.guid, target.lid
         ));
-        // It may have gone, or have another LID.
-        let since = self.discovered.unwrap_or_else(Instant::now);
-        self.next_discovery = self.next_discovery.min(since + DISCOVER_AGAIN);
     }
 
     /// Takes what a program said, once it has ended. False: it is under way.
@@ -250,23 +225,6 @@ impl SwitchPort {
         }
         self.asked.is_none()
     }
-
-    /// Ends the round.
-    fn end(&mut self) {
-        self.is_asking = false;
-        self.failures = match self.answers == 0 && !self.errors.is_empty() {
-            true => (self.failures + 1).min(BACK_OFF_MAX),
-            false => 0,
-        };
-        self.first %= self.slice.targets().len().max(1);
-        let pause = match self.failures {
-            0 => Duration::ZERO,
-            failures => PAUSE_MAX
-                .min(self.period * (1 << failures))
-                .max(self.period),
-        };
-        self.next = Instant::now() + pause;
-    }
 }
 
 impl Probe for SwitchPort {
@@ -275,7 +233,7 @@ impl Probe for SwitchPort {
     }
 
     fn place(&self) -> String {
-        "no switch with a link is in this agent's slice of what ibnetdiscover tells".into()
+        "no switch with a link is in this agent's slice of what ibnetdiscover tells; it is asked less and less often".into()
     }
 
     fn is_ready(&mut self, pass: &Pass) -> bool {
@@ -284,26 +242,26 @@ impl Probe for SwitchPort {
             self.ibnetdiscover.end();
             return false;
         }
-        if !self.look() || self.next > Instant::now() {
+        let now = Instant::now();
+        if !self.look() || !self.rounds.round.is_due(now) {
             return false;
         }
         if self.perfquery.is_leaving() || self.ibnetdiscover.is_leaving() {
-            self.next = Instant::now() + LOOK;
+            self.rounds.round.next = now + LOOK;
             return false;
         }
-        if !self.is_asking && self.begin() {
+        if !self.rounds.is_under_way() && self.begin() {
             return false;
         }
+        let switches = self.slice.targets().len();
         // The next switch is asked while this one's ports are told.
-        while self.asked.is_none() && self.count < self.slice.targets().len() {
-            let targets = self.slice.targets();
-            let target = targets[(self.first + self.count) % targets.len()].clone();
-            self.count += 1;
-            self.ask(target, None, None);
-        }
-        if self.asked.is_none() {
-            self.end();
-            return true;
+        while self.asked.is_none() {
+            let Some(place) = self.rounds.switch(switches) else {
+                self.rounds
+                    .end(switches, !self.errors.is_empty(), Instant::now());
+                return true;
+            };
+            self.ask(self.slice.targets()[place].clone(), None, None);
         }
         !self.readings.is_empty()
     }
@@ -311,13 +269,13 @@ impl Probe for SwitchPort {
     fn due(&self) -> Option<Instant> {
         match self.asked {
             Some(_) => Some(Instant::now() + LOOK),
-            None => Some(self.next),
+            None => Some(self.rounds.round.next),
         }
     }
 
     fn read(&mut self, found: &mut Found) {
         found.readings.append(&mut self.readings);
-        found.more = self.is_asking;
+        found.more = self.rounds.is_under_way();
         if !found.more {
             for error in self.errors.drain(..) {
                 found.error(|| error);

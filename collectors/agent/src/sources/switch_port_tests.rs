@@ -1,5 +1,6 @@
 //! The source with programs in the place of the fabric's.
 
+use super::rounds::DISCOVER_AGAIN;
 use super::*;
 use crate::clock::Now;
 use crate::sources::samples::golden::{self, repository};
@@ -46,7 +47,7 @@ impl Probe for Whole {
     }
 
     fn read(&mut self, found: &mut Found) {
-        self.0.next_discovery = Instant::now();
+        self.0.rounds.discovery.next = Instant::now();
         *found = round(&mut self.0);
     }
 }
@@ -99,7 +100,7 @@ impl Fabric {
     fn round(&mut self) -> (Found, Vec<String>) {
         let asked = self.work.join("asked");
         let _ = fs::remove_file(&asked);
-        self.probe.next = Instant::now();
+        self.probe.rounds.round.next = Instant::now();
         let found = round(&mut self.probe);
         let asked = fs::read_to_string(asked).unwrap_or_default();
         (found, asked.lines().map(String::from).collect())
@@ -153,8 +154,20 @@ fn a_switch_that_does_not_answer_costs_only_its_own_ports_and_is_looked_for_soon
                 .contains("it ended with exit status: 255; look at it with: perfquery -x -a -l 2"),
         "{error}"
     );
-    let soon = fabric.probe.next_discovery;
-    assert!(soon <= Instant::now() + DISCOVER_AGAIN && soon > Instant::now());
+    // The fabric is looked at again, but less and less often where that does not help.
+    for pause_s in [30, 60, 120] {
+        let pause = fabric.probe.rounds.discovery.next - Instant::now();
+        assert!(
+            (pause_s - 5..=pause_s).contains(&pause.as_secs()),
+            "{pause:?}"
+        );
+        fabric.probe.rounds.discovery.next = Instant::now();
+        let (found, asked) = fabric.round();
+        assert_eq!((found.readings.len(), asked.len()), (3, 5));
+        assert_eq!(asked[0], "ibnetdiscover ");
+        let (_, asked) = fabric.round();
+        assert_eq!(asked.len(), 4);
+    }
     // Half an answer.
     let mut fabric = Fabric::new(
         "",
@@ -190,7 +203,7 @@ fn a_fabric_that_cannot_be_looked_at_is_told_and_what_was_known_stays() {
     let mut fabric = Fabric::new("mkdir $W/before || exit 1", "");
     let (found, _) = fabric.round();
     assert_eq!((found.errors, found.readings.len()), (0, 7));
-    fabric.probe.next_discovery = Instant::now();
+    fabric.probe.rounds.discovery.next = Instant::now();
     let (found, asked) = fabric.round();
     assert_eq!((found.readings.len(), asked.len()), (7, 5));
     let error = found.first_error.unwrap();
@@ -198,7 +211,7 @@ fn a_fabric_that_cannot_be_looked_at_is_told_and_what_was_known_stays() {
         error.ends_with("it ended with exit status: 1; look at it with: ibnetdiscover"),
         "{error}"
     );
-    assert!(fabric.probe.next_discovery <= Instant::now() + DISCOVER_AGAIN);
+    assert!(fabric.probe.rounds.discovery.next <= Instant::now() + DISCOVER_AGAIN);
     for (map, error) in [
         ("exit 1", "it ended with exit status: 1"),
         (
@@ -214,7 +227,18 @@ fn a_fabric_that_cannot_be_looked_at_is_told_and_what_was_known_stays() {
             None => assert_eq!(error, "nothing"),
             Some(told) => assert!(told.contains(error), "{told}"),
         }
+        // There is nothing to ask before the fabric is looked at again.
+        let pause = fabric.probe.due().unwrap() - Instant::now();
+        assert!(pause > DISCOVER_AGAIN / 2, "{pause:?}");
     }
+    // A line that is not understood costs what it tells of, and no more looks.
+    let mut fabric = Fabric::new("sed 's/ lid 3 / lid 0 /' $D/ibnetdiscover; exit", "");
+    let (found, _) = fabric.round();
+    assert_eq!((found.errors, found.readings.len()), (1, 4));
+    let (found, asked) = fabric.round();
+    assert_eq!((found.errors, asked.len()), (0, 2));
+    let pause = fabric.probe.rounds.discovery.next - Instant::now();
+    assert!(pause > 2 * DISCOVER_AGAIN, "{pause:?}");
     let mut fabric = Fabric::new("", "");
     fs::remove_file(fabric.work.join("perfquery")).unwrap();
     let (found, asked) = fabric.round();

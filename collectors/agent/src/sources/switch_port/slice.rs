@@ -42,6 +42,12 @@ impl Slice {
         &self.targets
     }
 
+    /// The GUID of each, and where it is asked.
+    pub fn addresses(&self) -> Vec<(String, u16)> {
+        let address = |target: &Target| (target.guid.clone(), target.lid);
+        self.targets.iter().map(address).collect()
+    }
+
     /// One of them has no counters of 64 bits.
     pub fn is_narrow(&mut self, guid: &str) {
         let target = self.targets.iter_mut().find(|own| own.guid == guid);
@@ -109,7 +115,8 @@ impl Slice {
             lid: switch.lid,
             name: name.into(),
             ports,
-            is_narrow: before.is_some_and(|before| before.is_narrow),
+            // At another LID another switch may have answered.
+            is_narrow: before.is_some_and(|before| before.is_narrow && before.lid == switch.lid),
         }
     }
 }
