@@ -69,21 +69,23 @@ def sums(samples: Samples, name: str) -> dict[str, int]:
 
 
 def test_what_a_switch_counts_is_what_is_told(tmp_path: Path, build_dir: Path, fabric: Fabric) -> None:
-    before = {"PortXmitData": 1000, "PortRcvData": 2**40, "PortXmitPkts": 5, "PortRcvPkts": 0, "PortXmitWait": 10, "PortXmitDiscards": 0, "SymbolErrorCounter": 3}
+    before = {"PortXmitData": 2**32 - 1000, "PortRcvData": 2**40, "PortXmitPkts": 5, "PortRcvPkts": 0, "PortXmitWait": 10, "PortXmitDiscards": 0, "SymbolErrorCounter": 3}
     name = instance(QUIET)
     with running(build_dir / "bellrock-agent", tmp_path, settings(fabric)) as (_, samples):
         rounds(samples, 1)  # the fabric is known
         fabric.count(*QUIET, **before)
         rounds(samples, 2)
+        # No link moves so much in so short a time: these could be another port's.
         base = sums(samples, name)
+        assert base["receive_bytes"] < 2**40
         # Beyond what 32 bits hold, then on, and only some of them.
-        fabric.count(*QUIET, PortXmitData=9_000_001_000, PortRcvData=2**40 + 7, PortXmitPkts=5_000_005, PortXmitWait=4_294_967_000, SymbolErrorCounter=65_000)
+        fabric.count(*QUIET, PortXmitData=2**32 + 9_000, PortRcvData=2**40 + 7, PortXmitPkts=5_000_005, PortXmitWait=4_294_967_000, SymbolErrorCounter=65_000)
         rounds(samples, 2)
-        fabric.count(*QUIET, PortXmitData=9_000_001_250, PortXmitDiscards=6, LinkDownedCounter=1)
+        fabric.count(*QUIET, PortXmitData=2**32 + 9_250, PortXmitDiscards=6, LinkDownedCounter=1)
         rounds(samples, 2)
     moved = {value: total - base[value] for value, total in sums(samples, name).items()}
     expected = {
-        "transmit_bytes": (9_000_001_250 - 1000) * WORD, "receive_bytes": 7 * WORD, "transmit_packets": 5_000_000,
+        "transmit_bytes": 10_250 * WORD, "receive_bytes": 7 * WORD, "transmit_packets": 5_000_000,
         "transmit_wait": 4_294_966_990, "transmit_discards": 6, "symbol_errors": 64_997, "link_downed": 1,
     }
     assert {value: by for value, by in moved.items() if by and value not in GAUGES} == expected
@@ -91,7 +93,7 @@ def test_what_a_switch_counts_is_what_is_told(tmp_path: Path, build_dir: Path, f
     # One interval follows the other, as they really were.
     for earlier, later in itertools.pairwise(of(samples, BUSY)):
         assert earlier["end"] == later["start"] < later["end"]
-    assert samples.total("agent", "failed_reads") == 0
+    assert samples.total("agent", "failed_reads") == sum("transmit_bytes" not in sample["values"] for sample in of(samples, name)) > 0
 
 
 def test_a_counter_at_its_end_is_not_told_until_it_is_cleared(tmp_path: Path, build_dir: Path, fabric: Fabric) -> None:

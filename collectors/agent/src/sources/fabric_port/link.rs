@@ -53,9 +53,16 @@ pub fn count(
     reading.counter(name, raw, range, scale);
 }
 
-/// Adds what is told of the link itself; `bandwidth`: bytes a second each way, 0 where it is down.
+/// So many times a link's bandwidth is more than it can have moved, though it was faster before, or some reads are missing.
+const IMPOSSIBLE: f64 = 16.0;
+/// What no link moves, bytes a second: 12X XDR.
+const FASTEST: f64 = 300e9;
+
+/// Adds what is told of the link itself, and what it can move at most; `bandwidth`: bytes a second each way, 0 where it is down.
 pub fn describe(reading: &mut Reading, bandwidth: Option<f64>) {
     let at_end = |value: &&Value| matches!(value.what, What::Counter { raw, range, .. } if range == Range::UpTo(raw));
+    let known = bandwidth.filter(|known| *known > 0.0);
+    reading.bytes_per_s_max = Some(IMPOSSIBLE * known.unwrap_or(FASTEST));
     let saturated = reading.values.iter().filter(at_end).count();
     reading.part("");
     reading.gauge("saturated_counters", saturated as f64);

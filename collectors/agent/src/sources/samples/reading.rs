@@ -101,6 +101,8 @@ pub struct Reading {
     pub time_ns: Option<i64>,
     /// All that there was is known from then: what is new has counted from 0 since. `None`: what is new may be old, and only what comes counts.
     pub since: Option<At>,
+    /// More than this each of its counters of bytes cannot move in a second: where one did, what counters moved is not known.
+    pub bytes_per_s_max: Option<f64>,
     part: u32,
 }
 
@@ -111,6 +113,7 @@ impl Reading {
             values: Vec::new(),
             time_ns: None,
             since: None,
+            bytes_per_s_max: None,
             part: 0,
         }
     }
@@ -126,6 +129,20 @@ impl Reading {
 
     pub fn gauge(&mut self, name: impl Into<Name>, value: f64) {
         self.push(name.into(), What::Gauge(value));
+    }
+
+    /// Whether a link can have moved so much, of each value, in `length_ns`. Else these are another port's counters.
+    pub fn can_have_moved(&self, moved: &[Option<u64>], length_ns: i64) -> bool {
+        let Some(bytes_per_s) = self.bytes_per_s_max else {
+            return true;
+        };
+        let bytes_max = bytes_per_s * (length_ns as f64 / 1e9).max(1.0);
+        (self.values.iter().zip(moved)).all(|(value, moved)| match (value.what, moved) {
+            (What::Counter { scale, .. }, Some(by)) if value.name.ends_with("_bytes") => {
+                *by as f64 * scale as f64 <= bytes_max
+            }
+            _ => true,
+        })
     }
 
     fn push(&mut self, name: Name, what: What) {

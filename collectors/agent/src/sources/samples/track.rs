@@ -117,7 +117,12 @@ impl Track {
 
     /// Takes the next reading, and tells what there is to tell. False: the batch has no room, and the reading is to be given again.
     pub fn go_on(&mut self, reading: &Reading, at: At, is_whole: bool, to: To) -> bool {
-        let change = self.compare(reading);
+        let mut change = self.compare(reading);
+        let length_ns = at.boot_ns.saturating_sub(self.seen.boot_ns);
+        let is_possible = reading.can_have_moved(&change.moved, length_ns);
+        if !is_possible {
+            change.moved.fill(None);
+        }
         let is_quiet = at.boot_ns.saturating_sub(self.told.boot_ns) >= QUIET_MAX_NS;
         if change.is_none && !is_quiet {
             self.seen = at;
@@ -137,7 +142,10 @@ impl Track {
         {
             return false;
         }
-        push(&mut |fields| self.tell(reading, &change, at, is_whole, fields))
+        let is_told = push(&mut |fields| self.tell(reading, &change, at, is_whole, fields));
+        let is_failed = is_told && !is_possible;
+        to.counters.failed_reads.add(is_failed as u64);
+        is_told
     }
 
     pub fn compare(&self, reading: &Reading) -> Change {
@@ -256,14 +264,20 @@ impl Track {
         unread.map(|&(key, was)| (key, bits(key, was))).collect()
     }
 
-    /// What is read next is compared with this. A counter that went back by itself stays where it was; not one whose part began anew (`reset`).
+    /// What is read next is compared with this. A counter that went back by itself stays where it was, as does one that was told wider than the end
+    /// at which it stands now; not one whose part began anew (`reset`).
     fn rebase(&mut self, reading: &Reading, reset: &[u32]) {
         let values = reading.values.iter().take(VALUES_MAX).enumerate();
         let bits = |(place, value): (usize, &Value)| {
             let (key, bits) = (value.key(), value.what.bits());
             let back = match (value.what, self.base_of(place, key)) {
                 (What::Counter { range, .. }, Some(base)) if !reset.contains(&value.part) => {
-                    (range.step(base, bits) == Step::Back).then_some(base)
+                    let is_kept = match range.step(base, bits) {
+                        Step::Back => true,
+                        Step::Unknown => base > bits,
+                        _ => false,
+                    };
+                    is_kept.then_some(base)
                 }
                 _ => None,
             };

@@ -1,6 +1,7 @@
 //! One instance: what a sample says of it.
 
 use super::*;
+use crate::ship::batch::{open_window, RAW_BYTES_MAX};
 use crate::sources::samples::reading::Range;
 use serde_json::Value as Json;
 
@@ -158,6 +159,60 @@ fn a_counter_that_stands_at_its_end_is_left_out_until_it_is_cleared() {
         values(&mut track, 9, 5),
         serde_json::json!({"errors": 9, "data": 0})
     );
+}
+
+/// A switch that has counters of 64 bits is asked for its narrow ones where an answer is lost: these stand at their end.
+#[test]
+fn a_counter_that_is_told_narrow_for_once_goes_on_where_it_was() {
+    let reading = |raw: u64, range: Range| {
+        let mut reading = Reading::new("x");
+        reading.counter("wait", raw, range, 1);
+        reading
+    };
+    let wide = |raw: u64| reading(raw, Range::Bits64);
+    let mut track = Track::begin(&wide(6_000_000_000), at(1, 1));
+    let end = u32::MAX as u64;
+    let event = told(&mut track, &reading(end, Range::UpTo(end)), at(2, 2));
+    assert_eq!(event["values"], serde_json::json!({}));
+    let event = told(&mut track, &wide(6_000_000_100), at(3, 3));
+    assert_eq!(event["values"], serde_json::json!({"wait": 100}));
+}
+
+/// Where a subnet manager gives a switch's LID to another, the other's counters are read under its name, and then its own again.
+#[test]
+fn what_no_link_can_have_moved_is_not_told() {
+    let reading = |bytes: u64, packets: u64| {
+        let mut reading = Reading::new("leaf1/1");
+        for (name, raw, scale) in [("transmit_bytes", bytes, 4), ("packets", packets, 1)] {
+            reading.part(name);
+            reading.counter(name, raw, Range::Bits64, scale);
+        }
+        reading.gauge("open", 1.0);
+        reading.bytes_per_s_max = Some(1000.0);
+        reading
+    };
+    let counters = Counters::default();
+    let mut track = Track::begin(&reading(10_000, 10), at(1, 1));
+    let mut values = |second: i64, bytes: u64, packets: u64| {
+        let mut batch = Batch::new("n1", 1, 1, 4096, RAW_BYTES_MAX);
+        let to = To {
+            component: "part",
+            counters: &counters,
+            batch: &mut batch,
+        };
+        assert!(track.go_on(&reading(bytes, packets), at(second, second), true, to));
+        let events = open_window(batch.finish().unwrap().payload);
+        (events[0]["values"].clone(), counters.failed_reads.get())
+    };
+    let gauges = serde_json::json!({"open": 1});
+    // 10 s: 10,000 bytes, and no word more.
+    let most = serde_json::json!({"transmit_bytes": 10_000, "packets": 1, "open": 1});
+    assert_eq!(values(11, 12_500, 11), (most, 0));
+    assert_eq!(values(21, 15_001, 12), (gauges.clone(), 1));
+    assert_eq!(values(31, 1 << 50, 1 << 40), (gauges.clone(), 2));
+    assert_eq!(values(41, 15_002, 12), (gauges, 3));
+    let next = serde_json::json!({"transmit_bytes": 4, "packets": 1, "open": 1});
+    assert_eq!(values(51, 15_003, 13), (next, 3));
 }
 
 /// A brick's sum of times may go back by itself; when the brick begins anew it counts from 0 at once, and not once it passes where it was.
