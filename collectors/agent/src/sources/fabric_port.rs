@@ -240,7 +240,9 @@ fn rate_of(text: &[u8], is_ethernet: bool) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?.trim();
     let (gbit, link) = text.split_once(" Gb/sec")?;
     let link = link.trim().trim_start_matches('(').trim_end_matches(')');
-    let known = link.split_once(' ').and_then(|(w, s)| mbit_per_s(w, s));
+    // Older kernels do not name the slowest.
+    let (width, speed) = link.split_once(' ').unwrap_or((link, "SDR"));
+    let known = mbit_per_s(width, speed);
     let mbit = match known.filter(|_| !is_ethernet) {
         Some(known) => known as f64,
         None => decimal(gbit.as_bytes())? * 1000.0,

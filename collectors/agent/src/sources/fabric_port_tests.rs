@@ -18,6 +18,8 @@ fn a_rate_is_what_the_link_carries() {
         ("40 Gb/sec (4X QDR)\n", false, Some(4e9)),
         ("40 Gb/sec (4X QDR)\n", true, Some(5e9)),
         ("2.5 Gb/sec (1X SDR)\n", false, Some(0.25e9)),
+        ("10 Gb/sec (4X)\n", false, Some(1e9)),
+        ("10 Gb/sec (4X)\n", true, Some(1.25e9)),
         ("800 Gb/sec (4X ???)\n", false, Some(100e9)),
         ("100 Gb/sec\n", false, Some(12.5e9)),
         ("", false, None),
