@@ -149,16 +149,16 @@ class Client:
 
     def every_component(
         self, *, node: str | None = None, component: str | None = None, search: str | None = None, from_ns: int | None = None, limit: int, page: int = 1000
-    ) -> Iterator[dict[str, Any]]:
-        """Components by node, over as many pages as `limit` of them take."""
-        cursor, left = None, limit
-        while left > 0:
-            answer = self.get("/api/v1/components", node=node, component=component, search=search, from_ns=from_ns, limit=min(left, page), cursor=cursor)
-            yield from answer["components"]
-            left -= len(answer["components"])
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Components by node, over as many pages as `limit` of them take; and how many there are."""
+        found: list[dict[str, Any]] = []
+        cursor = None
+        while True:
+            answer = self.get("/api/v1/components", node=node, component=component, search=search, from_ns=from_ns, limit=min(limit - len(found), page), cursor=cursor)
+            found += answer["components"]
             cursor = answer["next_cursor"]
-            if cursor is None:
-                return
+            if cursor is None or not answer["components"] or len(found) >= limit:
+                return found, answer["total"]
 
     def component(
         self, node: str, component: str, instance: str, *, from_ns: int | None = None, to_ns: int | None = None, points: int = 600, step_s: int | None = None

@@ -20,6 +20,7 @@ POINTS = 60
 Examples:
   bellrock components
   bellrock components --node fwd1 --component block_device
+  bellrock components --component switch_port --search leaf1/
   bellrock components --since 2h --json | jq '.[].instance'
 
 {EXIT_CODES}""",
@@ -36,13 +37,15 @@ def components(node: str | None, component: str | None, search: str | None, sinc
 
     from_ns = None if since is None else instant_ns(since)
     with server_for("components") as lease:
-        found = list(lease.client.every_component(node=node, component=component, search=search, from_ns=from_ns, limit=limit))
+        found, total = lease.client.every_component(node=node, component=component, search=search, from_ns=from_ns, limit=limit)
     if as_json:
         output.show_json(found)
     elif found:
         output.show(report_components.listed(found, time.time_ns()))
     else:
         console.say("no component fits" if node or component or search else "nothing was heard of any component in this time")
+    if total > len(found):
+        console.say(f"{len(found):,} of {total:,} components are listed: `--limit {total}` lists all, `--node`, `--component` and `--search` some of them")
 
 
 @click.command(

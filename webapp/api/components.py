@@ -1,6 +1,7 @@
 """Components that agents watch (disks, servers of file systems, nodes themselves): which there are, and one over time."""
 
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from flask import Blueprint, current_app, jsonify
@@ -41,12 +42,15 @@ def list_components():
     found = [one for one in heard if component in ("", one.component) and (not search or _fits(one, search))]
     if sort != "node":
         found.sort(key=_key(sort), reverse=sort.startswith("-"))
+    page = found[start : start + limit]
+    nodes = Counter(one.node for one in found)
     return jsonify(
         {
-            "components": [vars(one) for one in found[start : start + limit]],
+            "components": [vars(one) for one in page],
             "total": len(found),
-            "nodes": len({one.node for one in found}),
-            "kinds": _counts(found),
+            "nodes": len(nodes),
+            "of_node": {one.node: nodes[one.node] for one in page},
+            "kinds": dict(sorted(Counter(one.component for one in found).items())),
             "next_cursor": params.offset_cursor(start + limit) if start + limit < len(found) else None,
         }
     )
@@ -85,10 +89,3 @@ def _fits(one: Heard, search: str) -> bool:
 def _key(sort: str) -> Callable[[Heard], object]:
     field = SORTS[sort.removeprefix("-")]
     return lambda one: getattr(one, field)
-
-
-def _counts(found: list[Heard]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for one in found:
-        counts[one.component] = counts.get(one.component, 0) + 1
-    return dict(sorted(counts.items()))

@@ -54,7 +54,12 @@ class FakeApi:
             limit = int(parse_qs(url.query)["limit"][0])
             return 200, {"jobs": [{**HEADLINE, **job(f"job-{i}")} for i in range(limit)], "total": limit, "next_cursor": None}
         if url.path == "/api/v1/components":
-            return 200, {"components": [COMPONENT], "total": 1, "nodes": 1, "kinds": {"block_device": 1}, "next_cursor": None}
+            asked = parse_qs(url.query)
+            known = [{**COMPONENT, "instance": f"leaf1/{n}"} for n in range(2880)] if "search" in asked else [COMPONENT]
+            start, limit = int(asked.get("cursor", ["0"])[0]), int(asked["limit"][0])
+            following = str(start + limit) if start + limit < len(known) else None
+            kinds = {"block_device": len(known)}
+            return 200, {"components": known[start : start + limit], "total": len(known), "nodes": 1, "of_node": {"fwd1": len(known)}, "kinds": kinds, "next_cursor": following}
         if url.path == "/api/v1/components/series":
             read = {"name": "read_bytes", "kind": "counter", "unit": "bytes", "what": "Bytes.", "total": 8192.0, "per_s": [4096.0, None]}
             named = {"node": "fwd1", "component": "block_device", "instance": "sda", "instance_what": None, "last_ns": START_NS, "values_left_out": 0}
@@ -179,7 +184,15 @@ def test_components_as_table_and_as_json(api: FakeApi) -> None:
     table = bellrock("components", "--node", "fwd1", "--since", "2023-11-14")
     assert table.returncode == 0 and "fwd1  block_device  sda/1" in table.stdout and "just now" in table.stdout and "\x1b" not in table.stdout
     assert "node=fwd1&from_ns=1699920000000000000&limit=1000" in api.asked[-1]
-    assert json.loads(bellrock("components", "--json").stdout) == [COMPONENT]
+    assert json.loads(bellrock("components", "--json").stdout) == [COMPONENT] and table.stderr == ""
+
+
+def test_components_beyond_the_limit_are_told_of(api: FakeApi) -> None:
+    some = bellrock("components", "--search", "leaf1/", "--limit", "1500", "--json")
+    assert len(json.loads(some.stdout)) == 1500 and [target.split("limit=")[1] for target in api.asked if "limit=" in target] == ["1000", "500&cursor=1000"]
+    assert "1,500 of 2,880 components are listed: `--limit 2880` lists all" in some.stderr
+    every = bellrock("components", "--search", "leaf1/", "--limit", "2880", "--json")
+    assert len({one["instance"] for one in json.loads(every.stdout)}) == 2880 and every.stderr == ""
 
 
 def test_one_component_as_report_and_as_json(api: FakeApi) -> None:

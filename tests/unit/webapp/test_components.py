@@ -51,7 +51,7 @@ def test_the_list_is_searched_sorted_and_paged(disks):
     answer = listed(disks)
     assert names(answer) == everything
     assert {name: value for name, value in answer.items() if name != "components"} == {
-        "total": 5, "nodes": 4, "kinds": {"block_device": 3, "lwfs_server": 1, "nfs_server": 1}, "next_cursor": None,
+        "total": 5, "nodes": 4, "of_node": {"n1": 2, "n10": 1, "n2": 1, "n3": 1}, "kinds": {"block_device": 3, "lwfs_server": 1, "nfs_server": 1}, "next_cursor": None,
     }  # fmt: skip
     assert answer["components"][0] | {"first_ns": T0, "last_ns": T0 + 4 * S} == answer["components"][0]
     assert names(listed(disks, "&search=NFS")) == everything[3:4] == names(listed(disks, "&component=nfs_server"))
@@ -62,6 +62,19 @@ def test_the_list_is_searched_sorted_and_paged(disks):
     rest = listed(disks, f"&sort=-instance&limit=3&cursor={first['next_cursor']}")
     assert sorted(names(first) + names(rest)) == everything and rest["next_cursor"] is None
     assert disks.get("/api/v1/components")["components"] == [], "the last 24 hours, by default"
+
+
+def test_more_of_one_node_than_a_page_holds_are_all_reached(disks):
+    ports = {f"leaf{switch}/{port}" for switch in range(80) for port in range(1, 37)}
+    disks.store.sample_rows += [told(0, 2, node="n2", component="switch_port", instance=port) for port in ports]
+    cursor, pages = "", []
+    while cursor is not None:
+        pages.append(listed(disks, f"&node=n2&limit=1000{cursor and f'&cursor={cursor}'}"))
+        cursor = pages[-1]["next_cursor"]
+    assert [(len(page["components"]), page["total"], page["of_node"]) for page in pages] == [(size, 2881, {"n2": 2881}) for size in (1000, 1000, 881)]
+    assert {one["instance"] for page in pages for one in page["components"]} == ports | {"nfsd"}
+    found = listed(disks, "&search=leaf7/&limit=1000")
+    assert (found["total"], found["of_node"]) == (36, {"n2": 36})
 
 
 def test_the_list_is_worked_out_once_for_a_while(disks):

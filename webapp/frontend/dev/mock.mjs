@@ -135,8 +135,10 @@ function components(query) {
   const found = COMPONENTS.filter((one) => ["node", "component"].every((name) => !query.get(name) || one[name] === query.get(name)) && `${one.node} ${one.component} ${one.instance}`.includes(text));
   const kinds = {};
   for (const { component } of found) kinds[component] = (kinds[component] ?? 0) + 1;
+  const of_node = {};
+  for (const { node } of found) of_node[node] = (of_node[node] ?? 0) + 1;
   const rows = found.map(({ ago, ...one }) => ({ ...one, first_ns: (started - 3_600_000) * 1e6, last_ns: (Date.now() - ago * 1000) * 1e6 }));
-  return { components: rows, total: rows.length, nodes: new Set(found.map((one) => one.node)).size, kinds, next_cursor: null };
+  return { components: rows, total: rows.length, nodes: Object.keys(of_node).length, of_node, kinds, next_cursor: null };
 }
 
 function componentSeries(query) {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { NOW_MS, component, counter, gauge, histogram } from "./fixtures";
-import { byKind, byNode, grouped } from "./grouping";
+import { byKind, byNode, bySwitch, grouped } from "./grouping";
 
 describe("byNode", () => {
   it("puts a node's components together, and counts those that are silent", () => {
@@ -8,6 +8,16 @@ describe("byNode", () => {
     expect(servers.map(({ node, components, silent }) => [node, components.length, silent])).toEqual([["n1", 2, 0], ["n2", 1, 1]]);
     expect(servers[0]?.lastNs).toBe(component("n1", "node", "n1").last_ns);
     expect(byKind(servers[0]?.components ?? []).map(([kind, of]) => [kind, of.length])).toEqual([["node", 1], ["block_device", 1]]);
+  });
+});
+
+describe("bySwitch", () => {
+  it("puts a switch's ports in their order behind its name, and leaves other kinds as they came", () => {
+    const named = (kind: string, instances: string[]) => bySwitch(kind, instances.map((one) => component("n1", kind, one))).map(([name, of]) => [name, of.map((one) => one.instance)]);
+    expect(named("switch_port", ["leaf1/1", "leaf1/10", "leaf1/2", "leaf10/1", "leaf2/1", "a/b/3", "odd"])).toEqual([
+      ["a/b", ["a/b/3"]], ["leaf1", ["leaf1/1", "leaf1/2", "leaf1/10"]], ["leaf2", ["leaf2/1"]], ["leaf10", ["leaf10/1"]], ["", ["odd"]],
+    ]);
+    expect(named("gluster_server", ["v:/b/10", "v:/b/2"])).toEqual([[null, ["v:/b/10", "v:/b/2"]]]);
   });
 });
 

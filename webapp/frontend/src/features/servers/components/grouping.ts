@@ -11,16 +11,19 @@ export const isSilent = (lastNs: number, nowMs: number) => nowMs - lastNs / 1e6 
 export interface Server {
   node: string;
   components: Component[];
+  /** How many there are; `components` has those of a page. */
+  total: number;
   lastNs: number;
   silent: number;
 }
 
-/** Components by node, both in the order in which they came. */
-export function byNode(components: readonly Component[], nowMs: number): Server[] {
+/** Components by node, both in the order in which they came. `totals`: how many there are of each node. */
+export function byNode(components: readonly Component[], nowMs: number, totals: Readonly<Record<string, number>> = {}): Server[] {
   const servers = new Map<string, Server>();
   for (const one of components) {
-    const server = servers.get(one.node) ?? { node: one.node, components: [], lastNs: 0, silent: 0 };
+    const server = servers.get(one.node) ?? { node: one.node, components: [], total: 0, lastNs: 0, silent: 0 };
     server.components.push(one);
+    server.total = Math.max(totals[one.node] ?? 0, server.components.length);
     server.lastNs = Math.max(server.lastNs, one.last_ns);
     if (isSilent(one.last_ns, nowMs)) server.silent += 1;
     servers.set(one.node, server);
@@ -33,6 +36,21 @@ export function byKind(components: readonly Component[]): [kind: string, of: Com
   const kinds = new Map<string, Component[]>();
   for (const one of components) kinds.set(one.component, [...(kinds.get(one.component) ?? []), one]);
   return [...kinds];
+}
+
+/** What a switch's ports are called: NAME/PORT. */
+const PORTS = "switch_port";
+const natural = new Intl.Collator("en", { numeric: true });
+
+/** Components of a kind as they stand beside each other: a switch's ports in their order, after its name; all others in the order in which they came. */
+export function bySwitch(kind: string, of: readonly Component[]): [name: string | null, of: Component[]][] {
+  if (kind !== PORTS) return [[null, [...of]]];
+  const switches = new Map<string, Component[]>();
+  for (const one of [...of].sort((a, b) => natural.compare(a.instance, b.instance))) {
+    const name = one.instance.slice(0, Math.max(0, one.instance.lastIndexOf("/")));
+    switches.set(name, [...(switches.get(name) ?? []), one]);
+  }
+  return [...switches];
 }
 
 export type Colour = "read" | "write" | "metadata";

@@ -28,6 +28,14 @@ it("names what is watched on a server, and tells what is silent also to those wh
   expect(columns.map(({ key, value }) => [key, value?.(server)])).toEqual([["node", "n1"], ["components", 11], ["count", 11], ["silent", 1], ["last_ns", many[1]?.last_ns]]);
 });
 
+it("tells of a server's components that are on other pages", () => {
+  const [server] = byNode([component("n1", "switch_port", "leaf1/1")], NOW_MS, { n1: 2881 });
+  if (!server) throw new Error("no server");
+  const columns = serverColumns(NOW_MS);
+  expect(columns.find(({ key }) => key === "count")?.value?.(server)).toBe(2881);
+  expect(shown(columns.find(({ key }) => key === "components")?.cell(server))).toContain("2,880 on other pages of this list");
+});
+
 it("shows the last number of each line with its unit", () => {
   const [group] = grouped([counter("read_ops", [4, 7], "requests"), counter("write_ops", [1, null], "requests")]).charts;
   if (!group) throw new Error("no chart");

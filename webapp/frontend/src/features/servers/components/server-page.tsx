@@ -1,7 +1,7 @@
 import { Link, useParams } from "react-router";
 import { ApiError } from "@/shared/api/client";
 import { componentPath } from "@/shared/paths";
-import { Segmented } from "@/shared/ui/controls";
+import { Pager, SearchBox, Segmented } from "@/shared/ui/controls";
 import { Empty, ErrorNote, Loading, Note, Panel } from "@/shared/ui/states";
 import { ZoomButtons } from "@/shared/ui/zoom-buttons";
 import type { Span } from "@/shared/chart/zoom";
@@ -9,10 +9,13 @@ import { choice, msToNs, nsToMs, useUrlState, zoomWindow } from "@/shared/url-st
 import { formatAge, formatDuration, formatTime } from "@/shared/units";
 import { inWords } from "@/shared/words";
 import { useComponentSeries } from "../api/get-component";
-import { useComponents, type Component } from "../api/get-components";
+import { LIMIT, useComponents, useLastHeard, type Component } from "../api/get-components";
 import { ComponentCharts } from "./component-charts";
-import { byKind, isSilent } from "./grouping";
+import { byKind, bySwitch, isSilent } from "./grouping";
 import { ComponentLink } from "./server-columns";
+
+/** So many components are found by looking; of more, one by its name. */
+const FIND_FROM = 50;
 
 const SPANS = ["1h", "15m", "6h", "24h", "7d"] as const;
 const ORDER = ["15m", "1h", "6h", "24h", "7d"] as const;
@@ -26,10 +29,15 @@ export function ServerPage() {
 }
 
 function OneServer({ node }: { node: string }) {
-  const { params } = useUrlState();
-  const { data, error, dataUpdatedAt: nowMs } = useComponents({ node });
+  const { params, change } = useUrlState();
+  const find = params.get("find") ?? "";
+  const cursors = params.getAll("cursor");
+  const { data, error, dataUpdatedAt: nowMs } = useComponents({ node, search: find, cursor: cursors.at(-1) ?? null });
   const components = data?.components ?? [];
   const chosen = chosenOf(params, components);
+  const listed = chosen && components.find((one) => isSame(one, chosen));
+  // It may stand on another page of the list.
+  const heardNs = useLastHeard({ node, component: chosen?.component ?? "", instance: chosen?.instance ?? "" }, data !== undefined && chosen !== null && !listed);
   return (
     <>
       <title>{`${node} · Bellrock`}</title>
@@ -39,27 +47,37 @@ function OneServer({ node }: { node: string }) {
       </header>
       {error && <ErrorNote error={error} stale={data !== undefined} />}
       {!data && !error && <Loading what={`server ${node}`} />}
-      {data && components.length > 0 && (
+      {data && (components.length > 0 || find !== "") && (
         <Panel title="Watched here" testId="components">
+          {(data.total > FIND_FROM || find !== "") && (
+            <div className="panel-body filters">
+              <SearchBox label="Find a component" placeholder="Kind or name" value={find} testId="component-search" onChange={(text) => change({ find: text, cursor: null })} />
+            </div>
+          )}
           <nav className="panel-body watched" aria-label="Components">
-            {byKind(components).map(([kind, of]) => (
-              <span key={kind} className="watched-kind">
-                <span className="muted">{inWords(kind)}</span>
-                {of.map((one) => (
+            {byKind(components).map(([kind, of]) => bySwitch(kind, of).map(([name, ports]) => (
+              <span key={`${kind} ${name}`} className="watched-kind">
+                <span className="muted">{inWords(kind)} {name}</span>
+                {ports.map((one) => (
                   <ComponentLink key={one.instance} component={one} nowMs={nowMs} to={componentPath(one, params)}
-                    isChosen={one.component === chosen?.component && one.instance === chosen.instance} />
+                    label={name === null ? one.instance : one.instance.slice(one.instance.lastIndexOf("/") + 1)} isChosen={one === listed} />
                 ))}
               </span>
-            ))}
+            )))}
+            {components.length === 0 && <span className="muted">Nothing here is called so.</span>}
           </nav>
+          {data.total > LIMIT && (
+            <Pager noun="components" total={data.total} shown={components.length} limit={LIMIT} cursors={cursors} nextCursor={data.next_cursor}
+              onCursors={(next) => change({ cursor: next }, { push: true })} />
+          )}
         </Panel>
       )}
-      {data && components.length === 0 && !chosen && (
+      {data && components.length === 0 && find === "" && !chosen && (
         <Empty title={`Nothing was heard of ${node} in the last 24 hours`}>
           <p><Link to="/servers">All servers</Link></p>
         </Empty>
       )}
-      {chosen && <OneComponent key={`${chosen.component} ${chosen.instance}`} node={node} {...chosen} lastNs={components.find((one) => isSame(one, chosen))?.last_ns ?? null} nowMs={nowMs} />}
+      {chosen && <OneComponent key={`${chosen.component} ${chosen.instance}`} node={node} {...chosen} lastNs={listed?.last_ns ?? heardNs} nowMs={nowMs} />}
     </>
   );
 }

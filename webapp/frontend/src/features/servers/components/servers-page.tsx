@@ -56,15 +56,16 @@ interface ServersProps {
 
 function Servers({ list, nowMs, sort, isBusy, filtered, change }: ServersProps) {
   const navigate = useNavigate();
-  const servers = byNode(list.components, nowMs);
+  const servers = byNode(list.components, nowMs, list.of_node);
   const silent = servers.reduce((sum, server) => sum + server.silent, 0);
   const columns = serverColumns(nowMs);
+  const isPart = list.components.length < list.total;
   return (
     <>
       {list.total > 0 && (
         <dl className="tiles">
           <Tile label="Servers" note="heard of in 24 hours"><Figure name="servers" value={list.nodes} text={formatCount(list.nodes)} /></Tile>
-          <Tile label="Silent" help="Components of which nothing came for 3 minutes" tone={silent > 0 ? "bad" : undefined} note={silent > 0 ? "nothing for 3 minutes" : "all are heard"}>
+          <Tile label="Silent" help="Components of which nothing came for 3 minutes" tone={silent > 0 ? "bad" : undefined} note={isPart ? "on this page" : silent > 0 ? "nothing for 3 minutes" : "all are heard"}>
             <Figure name="silent" value={silent} text={formatCount(silent)} />
           </Tile>
           {Object.entries(list.kinds).map(([kind, count]) => (
