@@ -126,6 +126,30 @@ def test_no_data_is_told_apart_from_silence_and_from_too_much(page: Page, told: 
     expect(page.get_by_role("main")).to_contain_text("Nothing was heard of nowhere in the last 24 hours")
 
 
+def test_thousands_of_ports_stand_by_switch_and_are_found_by_name(site: Site, page: Page, told: int) -> None:
+    ports = [f"leaf{switch}/{port}" for switch in range(80) for port in range(1, 37)]
+    span = {"start": (told - 10) * S, "end": told * S, "values": {"transmit_bytes": 4096}}
+    with Client(site.ingest_port) as client:
+        client.deliver([sample_event(seq, node="sm1", component="switch_port", instance=port, **span) | {"boot": "6"} for seq, port in enumerate(ports, 1)])
+    wait_for(lambda: site.get("/api/v1/components?search=sm1")["total"] == len(ports), "the ports to show")
+    page.goto("/servers/sm1?component=switch_port&instance=leaf9/36&span=7d")
+    name, listed, shown = page.get_by_test_id("component-name"), page.get_by_test_id("components"), page.get_by_test_id("pager-range")
+    expect(shown).to_have_text("1–1000 of 2,880 components")
+    expect(name).to_have_text("Switch port leaf9/36")
+    expect(page.get_by_test_id("component-series")).to_be_visible()
+    for range_ in ("1001–2000", "2001–2880"):
+        page.get_by_test_id("page-next").click()
+        expect(shown).to_have_text(f"{range_} of 2,880 components")
+    expect(listed.locator('[aria-current="true"]')).to_have_attribute("data-instance", "leaf9/36")
+    page.get_by_role("searchbox").fill("leaf7/")
+    expect(listed.get_by_test_id("component")).to_have_text([str(port) for port in range(1, 37)])
+    listed.get_by_text("36", exact=True).click()
+    expect(name).to_have_text("Switch port leaf7/36")
+    expect(listed.get_by_test_id("component")).to_have_count(36)
+    page.goto("/servers?search=sm1")
+    expect(page.locator('[data-testid="server-row"][data-node="sm1"]')).to_contain_text("1,880 on other pages of this list")
+
+
 def test_a_server_that_is_away_shows_as_that_and_the_last_data_stay(site: Site, browser: Browser, told: int) -> None:
     # On a page of its own: the browser logs each answer that fails.
     page = browser.new_page(base_url=site.url)
