@@ -50,6 +50,11 @@ def class_of(op: str, errno: int) -> int:
     return FAILED if errno and kind != NOTHING else kind
 
 
+def outcomes(kind: np.ndarray, errno: np.ndarray) -> np.ndarray:
+    """As `class_of`, of many runs: kind: by CLASS_OF_OP, as if each had succeeded."""
+    return np.where((errno != 0) & (kind != NOTHING), FAILED, kind)
+
+
 def roll_up(who: np.ndarray, kind: np.ndarray, start_ns: np.ndarray, end_ns: np.ndarray, nbytes: np.ndarray, count: np.ndarray, busy_ns: np.ndarray) -> Seconds:
     """Sums by second. All arrays int64 with one element a run: who: number ≥ 0 of what sums are kept apart for (a node and job, say); kind: as
     `class_of`; 0 ≤ start_ns ≤ end_ns; nbytes, count, busy_ns ≥ 0, cut where their sums would pass 2**62, which no real ones do."""
@@ -197,8 +202,7 @@ def by_who(runs: RunColumns) -> tuple[list[Who], Seconds]:
         code = code * size + part
     found, _, who = np.unique(code, return_index=True, return_inverse=True)
     classes = np.array([CLASS_OF_OP.get(op, NOTHING) for op in runs.op.texts] or [NOTHING])
-    kind = classes[runs.op.codes]
-    kind = np.where((runs.errno != 0) & (kind != NOTHING), FAILED, kind)
+    kind = outcomes(classes[runs.op.codes], runs.errno)
     seconds = roll_up(who, kind, runs.start, runs.end, runs.bytes, runs.count, runs.busy_ns)
     people = []
     for number in found.tolist():

@@ -7,7 +7,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from pipeline.rollup import FAILED, METADATA_OPS, METADATA, NODE_PROCESS, NOTHING, READ, SECOND_NS, WRITE, roll_up, table
+from pipeline.rollup import CLASS_OF_OP, NODE_PROCESS, NOTHING, SECOND_NS, outcomes, roll_up, table
 from pipeline.schema import HISTOGRAM_BINS
 from pipeline.store import SECONDS_STEPS_MAX, Given, TooManyRuns
 from pipeline.store.duckdb_versions import of_job
@@ -60,12 +60,9 @@ def merged_runs(columns: Iterable[str], where: str) -> str:
     return f"SELECT {chosen} FROM runs WHERE {where} GROUP BY {keys}"
 
 
-_METADATA_OPS = ", ".join(f"'{op}'" for op in METADATA_OPS)
-# As pipeline.rollup.class_of.
-_CLASS = (
-    f"CASE WHEN op NOT IN ('read', 'write', {_METADATA_OPS}) THEN {NOTHING} WHEN errno <> 0 THEN {FAILED} "
-    f"WHEN op = 'read' THEN {READ} WHEN op = 'write' THEN {WRITE} ELSE {METADATA} END"
-)
+# Of a run that succeeded, as pipeline.rollup.CLASS_OF_OP: a list of texts to look one up in takes longer to plan than a job takes to read.
+_CLASSES = " ".join(f"WHEN '{op}' THEN {kind}" for op, kind in CLASS_OF_OP.items())
+_CLASS = f"CASE op {_CLASSES} ELSE {NOTHING} END"
 
 
 def seconds(
@@ -84,7 +81,7 @@ def seconds(
     from_s, to_s = from_s // step_s * step_s, -(-to_s // step_s) * step_s
     if (to_s - from_s) // step_s > SECONDS_STEPS_MAX:
         raise ValueError(f"{(to_s - from_s) // step_s} steps are more than {SECONDS_STEPS_MAX}: ask for a shorter span or longer steps")
-    where = ['"start" < $to', '"end" >= $from', f"process {'=' if of_nodes else '<>'} '{NODE_PROCESS}'", f"({_CLASS}) <> {NOTHING}"]
+    where = ['"start" < $to', '"end" >= $from', f"process {'=' if of_nodes else '<>'} '{NODE_PROCESS}'"]
     params: dict[str, Any] = {"to": to_s * SECOND_NS, "from": from_s * SECOND_NS, "limit": limit + 1}
     if job is not None:
         condition, more = of_job(job, uid, given)
@@ -96,11 +93,11 @@ def seconds(
     if nodes is not None:
         where.append("node IN (SELECT unnest($nodes::VARCHAR[]))")
         params["nodes"] = list(nodes)
-    query = f'SELECT ({_CLASS})::BIGINT AS "class", "start", "end", "bytes", "count", "busy_ns" FROM runs WHERE {" AND ".join(where)} LIMIT $limit'
+    query = f'SELECT ({_CLASS})::BIGINT AS "class", errno, "start", "end", "bytes", "count", "busy_ns" FROM runs WHERE {" AND ".join(where)} LIMIT $limit'
     runs = cursor.execute(query, params).fetchnumpy()
-    columns = [np.asarray(values) for values in runs.values()]
-    if len(columns[0]) > limit:
+    kind, errno, *columns = [np.asarray(values) for values in runs.values()]
+    if len(kind) > limit:
         raise TooManyRuns(f"there are more than {limit} runs between {from_s} and {to_s} s; ask for a shorter span")
-    found = roll_up(np.zeros(len(columns[0]), dtype=np.int64), *columns)
+    found = roll_up(np.zeros(len(kind), dtype=np.int64), outcomes(kind, errno), *columns)
     inside = (found.second < to_s) & (found.second + found.seconds > from_s)
     return table(found.second[inside], found.seconds[inside], found.sums[inside], step_s)
