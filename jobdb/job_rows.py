@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Row, Select, select
+from sqlalchemy import ColumnElement, Row, Select, bindparam, select
 from sqlalchemy.orm import Session
 
 from .job import Job, JobStep, Queued
@@ -19,6 +19,9 @@ STEPS_MAX, STEP_NODES_LENGTH_MAX = 1000, 1 << 20
 COLUMNS = [
     *(getattr(JobRow, name) for name in _OF_JOB), QueueRow.queue_id, *(getattr(QueueRow, name) for name in _OF_QUEUE),
 ]  # fmt: skip
+
+# Of each page of a job: put together once, a question takes half of the time.
+_LAUNCH_NODES = select(LaunchRow.job, LaunchRow.node).where(LaunchRow.job.in_(bindparam("ids", expanding=True))).distinct().order_by(LaunchRow.node)
 
 
 def has_profile() -> ColumnElement[bool]:
@@ -59,8 +62,7 @@ def read_steps(session: Session, key: str) -> tuple[JobStep, ...]:
 
 def _launch_nodes(session: Session, ids: list[int]) -> dict[int, list[str]]:
     names: dict[int, list[str]] = {number: [] for number in ids}
-    query = select(LaunchRow.job, LaunchRow.node).where(LaunchRow.job.in_(ids)).distinct().order_by(LaunchRow.node)
-    for number, node in session.execute(query):
+    for number, node in session.execute(_LAUNCH_NODES, {"ids": ids}):
         names[number].append(node)
     return names
 

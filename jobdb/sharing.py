@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import Session
 
 from .job import Job
@@ -26,14 +26,21 @@ class Sharing:
     followed: tuple[str, ...] = ()
 
 
+# Nodes of a job's launches that the batch system gave to other users in a time. Asked for each page of a job: put together once, it takes half of the time.
+_TAKEN = (
+    select(QueueNodeRow.node)
+    .join(JobRow, JobRow.id == QueueNodeRow.job)
+    .where(QueueNodeRow.node.in_(select(LaunchRow.node).where(LaunchRow.job == select(JobRow.id).where(JobRow.key == bindparam("key")).scalar_subquery())))
+    .where(JobRow.uid != bindparam("uid"), QueueNodeRow.start_ns <= bindparam("end_ns"), QueueNodeRow.end_ns >= bindparam("start_ns"))
+    .distinct()
+)
+
+
 def undisturbed(session: Session, job: Job) -> Sharing:
     """Of a job of which launches alone tell: `alone` are its nodes but those that the batch system gave to other users meanwhile. When a launch began and ended
     its user says."""
-    own = select(JobRow.id).where(JobRow.key == job.key).scalar_subquery()
-    mine = select(LaunchRow.node).where(LaunchRow.job == own)
-    given = select(QueueNodeRow.node).join(JobRow, JobRow.id == QueueNodeRow.job).where(QueueNodeRow.node.in_(mine), JobRow.uid != job.uid)
     end_ns = FOREVER_NS if job.end_ns is None else job.end_ns
-    taken = set(session.scalars(given.where(QueueNodeRow.start_ns <= end_ns, QueueNodeRow.end_ns >= job.start_ns).distinct()))
+    taken = set(session.scalars(_TAKEN, {"key": job.key, "uid": job.uid, "start_ns": job.start_ns, "end_ns": end_ns}))
     return Sharing(tuple(node for node in job.node_names if node not in taken))
 
 

@@ -239,11 +239,20 @@ def test_version_of_a_profile_is_told_without_its_text_and_kept_until_it_changes
     assert db.profile_version("7") is None
 
 
-def test_profile_of_an_older_format_does_not_count(db, monkeypatch):
+def test_profile_of_an_older_format_does_not_count(db):
     db.apply_event(event())
     db.put_profile("7", 3, figures())
-    monkeypatch.setattr("jobdb.job_rows.FORMAT", 999)
-    assert db.get_profile("7") is None and db.jobs().jobs[0][1] is None
+    with db._engine.begin() as connection:
+        connection.execute(text("UPDATE profiles SET format = format - 1"))
+    assert db.get_profile("7") is None and db.profile_version("7") is None and db.jobs().jobs[0][1] is None
+
+
+@pytest.mark.parametrize(("read_ops", "is_seen"), [(0, True), (None, False)])
+def test_head_of_a_profile_tells_whether_anything_could_be_watched(db, read_ops, is_seen):
+    db.apply_event(event())
+    assert db.profile_head("7") is None
+    db.put_profile("7", 3, figures(read_ops=read_ops))
+    assert db.profile_head("7") == (3, is_seen)
 
 
 def test_what_was_applied_survives_reopening(url):
