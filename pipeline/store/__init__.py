@@ -175,9 +175,11 @@ class Store(Droppable, Protocol):
 
     What one store object has appended it finds at once; one in another process, where there can be one, within 3 s.
 
-    few_runs: so many runs are read and drawn in about a tenth of a second."""
+    few_runs: so many runs are read and drawn in about a tenth of a second. is_grouped: it keeps groups of nodes apart, so that `known` (see `runs`) spares it
+    something."""
 
     few_runs: int
+    is_grouped: bool
 
     def append(self, events: Sequence[dict | Undecodable]) -> Appended:
         """Stores a batch in one transaction; on return it is durable.

@@ -67,6 +67,7 @@ class DuckDBStore:
     """
 
     few_runs = 100_000  # with 50 MB
+    is_grouped = False
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)

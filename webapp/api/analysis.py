@@ -240,8 +240,8 @@ class Analyses:
         return replace(runs, inferred=infer_ranks(runs, self._jobdb.steps(job)))
 
     def _known(self, job: Job) -> list[str] | None:
-        """The nodes that the job's records come from, once that is known for good: its stored profile tells."""
-        stored = self._jobdb.get_profile(job.key) if is_final(job) else None
+        """The nodes that the job's records come from, once that is known for good and of use to the store: its stored profile tells."""
+        stored = self._jobdb.get_profile(job.key) if self._store.is_grouped and is_final(job) else None
         nodes = None if stored is None else stored[1].get(NODES)
         return None if nodes is None else sorted({*nodes, *job.node_names})
 

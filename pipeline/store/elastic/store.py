@@ -53,6 +53,7 @@ class ElasticsearchStore:
     Nothing is asked of Elasticsearch before it is needed: it may come up later. Raises StoreError for settings that cannot be."""
 
     few_runs = 100  # of each it unpacks a block of its neighbours, too
+    is_grouped = True
 
     def __init__(self, settings: Settings, group: str | None = None) -> None:
         if settings.period not in names.PERIODS:

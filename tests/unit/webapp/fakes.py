@@ -22,6 +22,7 @@ class FakeStore:
     """Rows in lists; counts how often runs were asked for, and versions, one or many."""
 
     few_runs = 100_000
+    is_grouped = True
 
     def __init__(self):
         self.rows, self.sample_rows, self.asked, self.lock = {}, [], 0, threading.Lock()

@@ -45,6 +45,20 @@ def test_series_of_a_second_or_more_read_no_runs_and_finer_ones_those_of_their_s
     assert site.store.asked == 1
 
 
+@pytest.mark.parametrize(("is_grouped", "asked"), [(False, 0), (True, 2)])
+def test_a_chart_asks_for_the_stored_profile_only_where_the_store_is_spared_something(site, monkeypatch, is_grouped, asked):
+    monkeypatch.setattr(site.store, "is_grouped", is_grouped)
+    site.finished_job()
+    analyses, job = site.app.extensions["bellrock"].analyses, site.jobdb.job("7")
+    assert analyses.settle(job)
+    texts, own = [], site.jobdb.get_profile
+    monkeypatch.setattr(site.jobdb, "get_profile", lambda key: texts.append(key) or own(key))
+    for points in (1, 100):  # out of sums by second, and out of runs
+        answer = site.get(f"/api/v1/jobs/7/series?points={points}")
+        assert sum(v or 0 for v in answer["write_bytes_per_s"]) * answer["step_s"] == pytest.approx(12288)
+    assert len(texts) == asked
+
+
 def test_a_short_job_of_many_runs_is_drawn_by_the_second(site):
     site.finished_job()
     fine = site.get("/api/v1/jobs/7/series")
