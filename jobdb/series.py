@@ -8,7 +8,7 @@ import pyarrow as pa
 from pipeline.rollup import METADATA_OPS
 from pipeline.spread import spread
 
-from .runs import Runs
+from .drawn import Drawn
 
 SECOND_NS = 10**9
 MAX_POINTS = 5000
@@ -59,8 +59,8 @@ def choose_step_ns(from_ns: int, to_ns: int, points: int) -> int:
     return step_ns
 
 
-def series(runs: Runs, from_ns: int, to_ns: int, points: int = 600, chosen: np.ndarray | None = None) -> Series:
-    """Rates of a job between two instants (ns), a run's bytes and operations spread evenly over its time, as `runs.shown_ends` has it.
+def series(runs: Drawn, from_ns: int, to_ns: int, points: int = 600, chosen: np.ndarray | None = None) -> Series:
+    """Rates of a job between two instants (ns), a run's bytes and operations spread evenly over its time, as `drawn.shown_ends` has it.
 
     points: at most as many bins, 1 to `MAX_POINTS`. chosen: mask of the runs that count (default: all). The edges are widened to the step.
     Raises ValueError as `choose_step_ns`.

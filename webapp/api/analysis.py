@@ -6,11 +6,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from anomaly.phases import find_phases
+from jobdb.drawn import COLUMNS as DRAWN_COLUMNS
+from jobdb.drawn import Drawn, read_drawn
 from jobdb.inferred import infer_ranks
 from jobdb.job import Job
 from jobdb.profile import LISTED, profile
@@ -37,6 +40,8 @@ FINAL_AFTER_NS = 120 * 10**9
 NODES = "node_names"
 # How long a request waits for another one that has the same job in hand.
 WAIT_S = 5.0
+
+T = TypeVar("T", bound=Drawn)
 
 
 def _unnamed_files(runs: Runs) -> Table:
@@ -178,11 +183,22 @@ class Analyses:
     def runs(self, job: Job) -> tuple[Runs, bool]:
         """The job's runs, and whether it could be watched at all. Of a job whose profile is stored and shown without a look at its records, few runs are
         read at once, by however many threads; else as `get`, and raises as that does."""
-        stored = self._jobdb.get_profile(job.key) if is_final(job) and self._find(job.key) is None else None
-        if stored is not None and stored[0] <= self._store.few_runs:
+        return self._few_or_all(job, lambda most: self._read(job, most))
+
+    def drawn(self, job: Job) -> tuple[Drawn, bool]:
+        """As `runs`, what a chart needs of them."""
+
+        def read(most: int) -> Drawn:
+            return read_drawn(self._records.runs(job, self._known(job), most, DRAWN_COLUMNS), uid=job.uid)
+
+        return self._few_or_all(job, read)
+
+    def _few_or_all(self, job: Job, read: Callable[[int], T]) -> tuple[T | Runs, bool]:
+        head = self._jobdb.profile_head(job.key) if is_final(job) and self._find(job.key) is None else None
+        if head is not None and head[0] <= self._store.few_runs:
             # More may have come since.
             with contextlib.suppress(TooManyRuns):
-                return self._read(job, self._store.few_runs), stored[1]["read_ops"] is not None
+                return read(self._store.few_runs), head[1]
         analysis = self.get(job)
         return analysis.runs, analysis.profile["read_ops"] is not None
 
@@ -191,9 +207,9 @@ class Analyses:
         version = self._jobdb.profile_version(job.key) if is_final(job) else None
         return (self._version(job) if version is None else version) <= self._store.few_runs
 
-    def runs_of_span(self, job: Job, from_ns: int, to_ns: int) -> Runs:
+    def drawn_of_span(self, job: Job, from_ns: int, to_ns: int) -> Drawn:
         """Runs of the job's processes that touch a span."""
-        return read_runs(self._records.runs_of_span(job, from_ns, to_ns, self._known(job)), uid=job.uid)
+        return read_drawn(self._records.runs_of_span(job, from_ns, to_ns, self._known(job)), uid=job.uid)
 
     def _put(self, job: Job, version: int, runs: Runs, figures: dict) -> None:
         # What was worked out before retention dropped records stays.

@@ -8,9 +8,10 @@ from dataclasses import astuple, dataclass
 import numpy as np
 import orjson
 
+from jobdb.drawn import Drawn
 from jobdb.job import Job
 from jobdb.repository import JobDB
-from jobdb.runs import LATEST_NS, Runs
+from jobdb.runs import LATEST_NS
 from jobdb.series import SECOND_NS, Series, choose_step_ns, series, series_of_seconds
 from pipeline.store import SECONDS_STEPS_MAX
 
@@ -81,7 +82,7 @@ class Charts:
         if not question.process:
             found = self._of_sums(job, question, now_ns)
         if found is None:
-            runs, is_seen = self._analyses.runs(job)
+            runs, is_seen = self._analyses.drawn(job)
             try:
                 chosen = _chosen(runs, question.node, question.process)
             except KeyError as error:
@@ -155,7 +156,7 @@ def _of_seconds(analyses: Analyses, job: Job, node: str, given_from_ns: int | No
 
 def _of_span(analyses: Analyses, job: Job, node: str, from_ns: int, to_ns: int, points: int) -> Series | None:
     """The series of a short span, out of the runs that touch it (and those next to it, which tell until when they are drawn)."""
-    runs = analyses.runs_of_span(job, max(from_ns - 2 * SECOND_NS, 0), to_ns + 2 * SECOND_NS)
+    runs = analyses.drawn_of_span(job, max(from_ns - 2 * SECOND_NS, 0), to_ns + 2 * SECOND_NS)
     if runs.granularity == "node" or not len(runs) or (node and node not in runs.nodes):
         return None
     chosen = np.array([key[0] == node for key in runs.process_keys])[runs.process] if node else None
@@ -188,7 +189,7 @@ def _life(job: Job, now_ns: int) -> tuple[int, int]:
     return from_ns, min(max(to_ns, from_ns + 1), LATEST_NS)
 
 
-def _chosen(runs: Runs, node: str, process: str) -> np.ndarray | None:
+def _chosen(runs: Drawn, node: str, process: str) -> np.ndarray | None:
     """Mask of the runs of a node, or of a process "NODE:PID.TICKS"; None for all. Raises KeyError for one that the job does not have."""
     if process:
         key = tuple(process.rsplit(":", 1))
@@ -202,7 +203,7 @@ def _chosen(runs: Runs, node: str, process: str) -> np.ndarray | None:
     return None
 
 
-def _span(job: Job, runs: Runs, now_ns: int) -> tuple[int, int]:
+def _span(job: Job, runs: Drawn, now_ns: int) -> tuple[int, int]:
     from_ns, to_ns = job.start_ns, job.end_ns if job.end_ns is not None else max(now_ns, job.start_ns)
     near = (runs.end_ns >= from_ns - MARGIN_NS) & (runs.start_ns <= to_ns + MARGIN_NS)
     if near.any():

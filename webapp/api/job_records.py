@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobdb.drawn import COLUMNS as DRAWN_COLUMNS
 from jobdb.job import Job, JobStep
 from jobdb.repository import JobDB
 from jobdb.runs import COLUMNS, LATEST_NS
@@ -36,15 +37,15 @@ class JobRecords:
         """See `Store.versions`."""
         return self._store.versions([(job.job_id, self._window(job)) for job in jobs]) if jobs else []
 
-    def runs(self, job: Job, known: Sequence[str] | None, most: int | None = None) -> pa.Table:
-        """All of the job's runs. known, most: as `Store.runs`."""
-        return self._corrected(self._store.runs(job.job_id, COLUMNS, self._window(job), known=known, most=most), job)
+    def runs(self, job: Job, known: Sequence[str] | None, most: int | None = None, columns: Sequence[str] = COLUMNS) -> pa.Table:
+        """All of the job's runs; node, start and end among the columns. known, most: as `Store.runs`."""
+        return self._corrected(self._store.runs(job.job_id, columns, self._window(job), known=known, most=most), job)
 
     def runs_of_span(self, job: Job, from_ns: int, to_ns: int, known: Sequence[str] | None) -> pa.Table:
-        """Runs of the job's processes that touch a span."""
+        """Runs of the job's processes that touch a span, with the columns of `jobdb.drawn`."""
         window, (behind_ns, ahead_ns) = self._window(job), self._slack(job)
         span = (max(from_ns - behind_ns, 0), min(to_ns + ahead_ns, LATEST_NS))
-        return self._corrected(self._store.runs(job.job_id, COLUMNS, None if window.given is None else window, span, known=known), job)
+        return self._corrected(self._store.runs(job.job_id, DRAWN_COLUMNS, None if window.given is None else window, span, known=known), job)
 
     def seconds(self, job: Job, node: str, from_ns: int, to_ns: int, step_s: int, known: Sequence[str] | None) -> pa.Table:
         """Sums by second of what the job's processes did (on a node; "": on all), as `Store.seconds`. Raises StoreError where some are away."""
