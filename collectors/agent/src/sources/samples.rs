@@ -4,15 +4,18 @@
 //! stands still is passed over, but told once in QUIET_MAX: by a sample of the stretch, which lies before that of the next change, so that one
 //! instance's samples follow each other without a gap.
 
+pub mod crowd;
 #[cfg(test)]
 pub mod golden;
 pub mod pattern;
 pub mod reading;
+mod said;
 pub mod schedule;
 pub mod text;
 pub mod track;
 
 use self::reading::{Found, Reading};
+use self::said::Said;
 use self::schedule::Schedule;
 use self::track::{At, To, Track};
 use super::cursors::{block, Reader};
@@ -20,7 +23,6 @@ use super::{Pass, Progress, Source};
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::ship::batch::Batch;
-use crate::{info, log};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -72,14 +74,6 @@ struct Waiting {
     is_whole: bool,
 }
 
-/// How the last look went, as far as it was said.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Said {
-    Nothing,
-    Absent,
-    Failing,
-}
-
 /// Owned by the agent's thread. Bounded by INSTANCES_MAX; at a kill the spool has it as of the last sample.
 pub struct Sampled {
     probe: Box<dyn Probe>,
@@ -94,6 +88,8 @@ pub struct Sampled {
     is_looking: bool,
     waiting: Option<Waiting>,
     said: Said,
+    /// See there.
+    from_zero: bool,
 }
 
 impl Sampled {
@@ -115,13 +111,26 @@ impl Sampled {
             looks: 0,
             is_looking: false,
             waiting: None,
-            said: Said::Nothing,
+            said: Said::default(),
+            from_zero: false,
         }
+    }
+
+    /// The first look tells all, as if it had counted from 0 then: of a capture there may be no other.
+    pub fn from_zero(mut self) -> Sampled {
+        self.from_zero = true;
+        self
     }
 
     fn look(&mut self, at: At) {
         let mut found = Found::default();
         self.probe.read(&mut found);
+        if self.from_zero {
+            found
+                .readings
+                .iter_mut()
+                .for_each(|reading| reading.since = Some(at));
+        }
         self.looks += !self.is_looking as u64;
         self.is_looking = found.more;
         if found.more {
@@ -151,7 +160,9 @@ impl Sampled {
             found.error(|| format!("{refused} instances have a name that another has, or one of more than {INSTANCE_BYTES_MAX} bytes, and {beyond} are more than {INSTANCES_MAX}; they are not told"));
         }
         if !found.more {
-            self.say(&found);
+            let (probe, is_empty) = (&self.probe, found.readings.is_empty());
+            self.said
+                .say(probe.component(), || probe.place(), &found, is_empty);
         }
         self.counters.failed_reads.add(found.errors);
         self.waiting = Some(Waiting {
@@ -159,38 +170,6 @@ impl Sampled {
             readings: found.readings.into_iter(),
             at,
         });
-    }
-
-    /// Says what is new about how a look went.
-    fn say(&mut self, found: &Found) {
-        let component = self.probe.component();
-        let before = self.said;
-        self.said = match &found.first_error {
-            Some(_) => Said::Failing,
-            None if found.readings.is_empty() => Said::Absent,
-            None => Said::Nothing,
-        };
-        match (&found.first_error, before == self.said) {
-            (_, true) => {}
-            (Some(error), false) => {
-                let more = match found.errors {
-                    1 => String::new(),
-                    n => format!(" (and {} more)", n - 1),
-                };
-                log::line(
-                    "warning",
-                    component,
-                    format_args!("{component}: {error}{more}; what can be told is told, and it is tried again"),
-                )
-            }
-            (None, false) if self.said == Said::Absent => info!(
-                "no component",
-                "{component}: nothing there ({}); looked for again every {} s",
-                self.probe.place(),
-                LOOK_AGAIN.as_secs()
-            ),
-            (None, false) => info!("component", "{component}: read without a fault"),
-        }
     }
 
     /// Tells one reading. False: the batch has no room.

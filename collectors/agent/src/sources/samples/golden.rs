@@ -3,6 +3,8 @@
 //!
 //! What is said is also held to `pipeline/schema/components.toml`, and what stands there to what is said.
 
+use super::crowd;
+use super::crowd::members::Members;
 use super::reading::{Found, What};
 use super::tests::Site;
 use super::Probe;
@@ -134,14 +136,7 @@ pub fn check_with(
             site.look_after(S);
             told.extend(kinds_hold(make(&config), &defined));
         }
-        let lines: String = site.events.iter().map(bare).collect();
-        let expected = fixture.join("expected.jsonl");
-        if std::env::var_os("BELLROCK_UPDATE").is_some() {
-            fs::write(&expected, &lines).unwrap();
-        }
-        let path = expected.display();
-        let written = fs::read_to_string(&expected).unwrap_or_else(|e| panic!("{path}: {e}"));
-        assert_eq!(lines, written, "{path}; BELLROCK_UPDATE=1 writes it anew");
+        is_as_written(&fixture, &site.events);
         let names = site
             .events
             .iter()
@@ -149,6 +144,47 @@ pub fn check_with(
         names.for_each(|name| assert!(!defined.find(name).0.is_empty()));
     }
     defined.are_all(&told);
+}
+
+/// The same of a source of many instances. What it may say is held to the definition as it stands; not each is said in a fixture.
+pub fn check_members(component: &'static str, make: fn(&Config) -> Box<dyn Members>) {
+    let defined = Defined::of(component);
+    let all = folders(&repository().join("tests/fixtures").join(component));
+    assert!(!all.is_empty());
+    for fixture in all {
+        let now = temp_dir("fixture").join("now");
+        let config = Config {
+            root: now.clone(),
+            ..Config::default()
+        };
+        let members = make(&config);
+        let mut columns = BTreeSet::new();
+        for column in members.columns() {
+            let (name, kind) = defined.find(&column.name);
+            assert_eq!(column.scale.is_none(), kind == "gauge", "{name}");
+            columns.insert(name.to_string());
+        }
+        defined.are_all(&columns);
+        let mut site = crowd::tests::Site::new(members);
+        for root in folders(&fixture) {
+            let _ = fs::remove_file(&now);
+            symlink(&root, &now).unwrap();
+            site.look();
+        }
+        is_as_written(&fixture, &site.events);
+    }
+}
+
+/// Whether events are those that a fixture's file holds.
+fn is_as_written(fixture: &Path, events: &[Json]) {
+    let lines: String = events.iter().map(bare).collect();
+    let expected = fixture.join("expected.jsonl");
+    if std::env::var_os("BELLROCK_UPDATE").is_some() {
+        fs::write(&expected, &lines).unwrap();
+    }
+    let path = expected.display();
+    let written = fs::read_to_string(&expected).unwrap_or_else(|e| panic!("{path}: {e}"));
+    assert_eq!(lines, written, "{path}; BELLROCK_UPDATE=1 writes it anew");
 }
 
 /// Whether what a probe reads is of the kinds that are defined; answers the names.

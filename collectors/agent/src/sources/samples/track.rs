@@ -232,10 +232,7 @@ impl Track {
         end: At,
         values: impl Iterator<Item = (&'a str, Number)>,
     ) {
-        event::text(out, "component", Some(component.as_bytes()));
-        event::text(out, "instance", Some(reading.instance.as_bytes()));
-        event::integer(out, "start", end.start_ns(self.told));
-        event::integer(out, "end", end.utc_ns);
+        write_head(out, component, reading.instance.as_bytes(), self.told, end);
         let mut sums: BTreeMap<&str, Number> = BTreeMap::new();
         for (name, number) in values {
             sums.entry(name)
@@ -319,6 +316,14 @@ impl Track {
     }
 }
 
+/// Writes of what a sample is, and of which interval.
+pub fn write_head(out: &mut Vec<u8>, component: &str, instance: &[u8], since: At, end: At) {
+    event::text(out, "component", Some(component.as_bytes()));
+    event::text(out, "instance", Some(instance));
+    event::integer(out, "start", end.start_ns(since));
+    event::integer(out, "end", end.utc_ns);
+}
+
 /// Where samples go, and of what component they are.
 pub struct To<'a> {
     pub component: &'static str,
@@ -333,13 +338,13 @@ pub struct Fields<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Number {
+pub enum Number {
     Whole(u64),
     Float(f64),
 }
 
 impl Number {
-    fn whole(moved: u64, scale: u32) -> Number {
+    pub fn whole(moved: u64, scale: u32) -> Number {
         Number::Whole(moved.saturating_mul(scale as u64).min(NUMBER_MAX))
     }
 
@@ -354,7 +359,7 @@ impl Number {
     }
 
     /// A gauge that is no number the wire can bear is left out.
-    fn write(self, out: &mut Vec<u8>, name: &str) {
+    pub fn write(self, out: &mut Vec<u8>, name: &str) {
         match self {
             Number::Whole(value) => event::integer(out, name, value as i64),
             Number::Float(value) if value.abs() > NUMBER_MAX as f64 || value.is_nan() => {}
