@@ -118,8 +118,15 @@ pub struct Config {
     pub switch_port_timeout_s: u64,
     pub switch_port_ibnetdiscover: PathBuf,
     pub switch_port_perfquery: PathBuf,
+    pub lustre_server_period_s: u64,
+    pub lustre_job_period_s: u64,
+    pub lustre_export_period_s: u64,
+    pub lustre_client_period_s: u64,
     pub metrics: String,
     pub tls: Tls,
+    /// Not a setting of the file: `--lctl`, captures to print.
+    #[serde(skip)]
+    pub lctl: Vec<PathBuf>,
     /// Not a setting of the file: `--root`.
     #[serde(skip)]
     pub root: PathBuf,
@@ -172,8 +179,13 @@ impl Default for Config {
             switch_port_timeout_s: 10,
             switch_port_ibnetdiscover: "/usr/sbin/ibnetdiscover".into(),
             switch_port_perfquery: "/usr/sbin/perfquery".into(),
+            lustre_server_period_s: 1,
+            lustre_job_period_s: 10,
+            lustre_export_period_s: 10,
+            lustre_client_period_s: 1,
             metrics: String::new(),
             tls: Tls::default(),
+            lctl: Vec::new(),
             root: PathBuf::new(),
         }
     }

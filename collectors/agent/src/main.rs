@@ -18,8 +18,9 @@ Usage: bellrock-agent [FLAGS]
   --node NAME          name of this node in every record
   --root DIR           prefix of /proc and of the paths of rings and logs, to run on a capture
   --lwfs-log FILE      trace log of an LWFS client to read; may be given again, and replaces those of the settings
+  --lctl FILE          what `lctl get_param` printed, to print as samples of Lustre (with --print); may be given again, each for a later look
   --once               read what is there, ship it, and end
-  --print              print what the logs hold as JSON lines, and end: without spool, server or rings, which are removed once read
+  --print              print what logs and captures hold as JSON lines, and end: without spool, server or rings, which are removed once read
   --check              check the settings, and end
   --version, --help
 
@@ -33,6 +34,7 @@ Examples:
   bellrock-agent --config agent.toml --check
   bellrock-agent --spool /tmp/spool --server 127.0.0.1:5044 --once
   bellrock-agent --lwfs-log /var/log/lwfs/client.log --print
+  lctl get_param -R '*' > capture; bellrock-agent --lctl capture --print
 ";
 
 enum Mode {
@@ -48,7 +50,7 @@ fn parse_flags() -> Result<Result<(Config, Mode), String>, String> {
     let mut parser = lexopt::Parser::from_env();
     let (mut file, mut root, mut mode) = (None, None, Mode::Watch);
     let (mut rings, mut spool, mut server, mut node) = (None, None, None, None);
-    let mut logs = Vec::new();
+    let (mut logs, mut captures) = (Vec::new(), Vec::new());
     while let Some(flag) = parser.next().map_err(hint)? {
         let wanted: &mut Option<String> = match flag {
             Long("config") => &mut file,
@@ -75,6 +77,10 @@ fn parse_flags() -> Result<Result<(Config, Mode), String>, String> {
                 logs.push(whole.map_err(|e| format!("--lwfs-log {}: {e}", path.display()))?);
                 continue;
             }
+            Long("lctl") => {
+                captures.push(PathBuf::from(parser.value().map_err(hint)?));
+                continue;
+            }
             Long("version") => {
                 return Ok(Err(format!(
                     "bellrock-agent {}\n",
@@ -94,6 +100,10 @@ fn parse_flags() -> Result<Result<(Config, Mode), String>, String> {
     config.node = node.unwrap_or(config.node);
     if !logs.is_empty() {
         config.lwfs_client_logs = logs;
+    }
+    config.lctl = captures;
+    if !config.lctl.is_empty() && !matches!(mode, Mode::Print) {
+        return Err("--lctl: captures are printed only; give --print, too".into());
     }
     config.finish()?;
     Ok(Ok((config, mode)))

@@ -36,6 +36,10 @@ pub fn check(config: &Config) -> Result<(), String> {
         ("switch_port_partition", config.switch_port_partition, 1, config.switch_port_partitions),
         ("switch_port_discover_s", config.switch_port_discover_s, 10, 86_400),
         ("switch_port_timeout_s", config.switch_port_timeout_s, 1, 120),
+        ("lustre_server_period_s", config.lustre_server_period_s, 0, 3600),
+        ("lustre_job_period_s", config.lustre_job_period_s, 0, 3600),
+        ("lustre_export_period_s", config.lustre_export_period_s, 0, 3600),
+        ("lustre_client_period_s", config.lustre_client_period_s, 0, 3600),
     ];
     for (name, value, low, high) in bounds {
         if !(low..=high).contains(&value) {

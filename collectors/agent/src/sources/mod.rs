@@ -9,6 +9,7 @@ pub(crate) mod gluster_client;
 pub(crate) mod gluster_server;
 mod jobs;
 pub mod log_file;
+pub mod lustre;
 pub mod lwfs_client;
 pub mod lwfs_server;
 pub(crate) mod nfs_server;
@@ -22,6 +23,8 @@ mod user_dirs;
 pub use user_dirs::prepare_base;
 
 use self::cursors::Reader;
+use self::samples::crowd::members::Members;
+use self::samples::crowd::Crowd;
 use self::samples::{Probe, Sampled};
 use crate::clock::Now;
 use crate::config::Config;
@@ -64,6 +67,17 @@ fn sampled(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
     let calls = gluster_client::Calls::default();
     let gluster_server = gluster_server::GlusterServer::new(config, &calls);
     add(Box::new(gluster_server), 20, config.gluster_server_period_s);
+    let params = lustre::params::Params::new(config);
+    let server_s = config.lustre_server_period_s;
+    add(Box::new(lustre::ost::Ost::new(&params)), 22, server_s);
+    add(
+        Box::new(lustre::service::Service::new(&params)),
+        23,
+        server_s,
+    );
+    add(Box::new(lustre::mdt::Mdt::new(&params)), 24, server_s);
+    let mounts = lustre::llite::Llite::new(&params);
+    add(Box::new(mounts), 27, config.lustre_client_period_s);
     // A capture has nothing that could be asked.
     if config.root.as_os_str().is_empty() {
         let gluster_client = gluster_client::GlusterClient::new(config, &calls);
@@ -71,6 +85,17 @@ fn sampled(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
         let switch_port = switch_port::SwitchPort::new(config);
         add(Box::new(switch_port), 31, config.switch_port_period_s);
     }
+    let mut add = |members: Box<dyn Members>, tag: u8, period_s: u64| {
+        if period_s > 0 {
+            all.push(Box::new(Crowd::new(members, tag, period_s, counters)));
+        }
+    };
+    let jobs = lustre::job_stats::JobStats::new(&params);
+    add(Box::new(jobs), 25, config.lustre_job_period_s);
+    let exports = lustre::exports::Exports::new(&params);
+    add(Box::new(exports), 26, config.lustre_export_period_s);
+    let osc = lustre::osc::Osc::new(&params);
+    add(Box::new(osc), 28, config.lustre_client_period_s);
     all
 }
 
@@ -80,6 +105,29 @@ pub fn logs(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
         Box::new(lwfs_client::of_anyone(config, counters.clone())),
         Box::new(lwfs_server::of_anyone(config, counters.clone())),
     ]
+}
+
+/// Those of Lustre, of captures: each look is at the one that `params` has then, and the first tells all that was counted.
+pub fn captured(params: &lustre::params::Params, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
+    let probes: [Box<dyn Probe>; 4] = [
+        Box::new(lustre::ost::Ost::new(params)),
+        Box::new(lustre::service::Service::new(params)),
+        Box::new(lustre::mdt::Mdt::new(params)),
+        Box::new(lustre::llite::Llite::new(params)),
+    ];
+    let crowds: [Box<dyn Members>; 3] = [
+        Box::new(lustre::job_stats::JobStats::new(params)),
+        Box::new(lustre::exports::Exports::new(params)),
+        Box::new(lustre::osc::Osc::new(params)),
+    ];
+    let mut all: Vec<Box<dyn Source>> = Vec::new();
+    for probe in probes {
+        all.push(Box::new(Sampled::new(probe, 0, 0, 0, counters).from_zero()));
+    }
+    for members in crowds {
+        all.push(Box::new(Crowd::new(members, 0, 0, counters).from_zero()));
+    }
+    all
 }
 
 /// One look at everything.

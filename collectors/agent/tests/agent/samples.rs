@@ -55,3 +55,71 @@ fn what_the_machine_does_is_told_each_second_over_a_kill() {
         assert!(sample["values"]["busy_ns"].is_u64(), "{sample}");
     }
 }
+
+#[test]
+fn captures_of_lustres_parameters_are_printed_as_samples() {
+    let dir = temp_dir("lctl");
+    let capture = |name: &str, time: u64, reads: u64| {
+        let path = dir.join(name);
+        let text = format!(
+            "obdfilter.fs-OST0000.stats=\nsnapshot_time {time}.5 secs.nsecs\nread_bytes {reads} samples [bytes] 1 4096 {}\n\
+             obdfilter.fs-OST0000.num_exports=7\n\
+             obdfilter.fs-OST0000.job_stats=\njob_stats:\n- job_id: 4711\n  snapshot_time: {time}\n  read_bytes: {{ samples: {reads}, unit: bytes, sum: 90 }}\n\
+             obdfilter.fs-OST0000.exports.10.0.0.1@tcp.stats=\nsnapshot_time {time}.5 secs.nsecs\nread_bytes {reads} samples [bytes] 1 9 90\n",
+            4096 * reads
+        );
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let (first, second) = (
+        capture("first", 1_700_000_000, 5),
+        capture("second", 1_700_000_010, 8),
+    );
+    let run = |args: &[&std::ffi::OsStr]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bellrock-agent"));
+        command.args(args).output().unwrap()
+    };
+    let (lctl, print) = ("--lctl".as_ref(), "--print".as_ref());
+    let output = run(&[lctl, first.as_ref(), lctl, second.as_ref(), print]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let samples: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for (component, instance) in [
+        ("lustre_ost", "fs-OST0000"),
+        ("lustre_job", "fs-OST0000 4711"),
+        ("lustre_export", "fs-OST0000 10.0.0.1@tcp"),
+    ] {
+        let own = samples
+            .iter()
+            .filter(|sample| sample["component"] == component && sample["instance"] == instance);
+        let told: Vec<_> = own
+            .map(|sample| {
+                (
+                    time(sample, "end") - time(sample, "start"),
+                    sample["values"]["reads"].as_u64().unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!(told, [(0, 5), (10_000_000_000, 3)], "{component}");
+    }
+    let none = dir.join("none");
+    fs::write(&none, "no capture\n").unwrap();
+    for (args, code, told) in [
+        (vec![lctl, first.as_ref()], 2, "--print"),
+        (vec![lctl, none.as_ref(), print], 1, "lctl get_param"),
+        (
+            vec![lctl, "/nonexistent".as_ref(), print],
+            1,
+            "/nonexistent",
+        ),
+    ] {
+        let output = run(&args);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{error}");
+        assert!(error.contains(told), "{error}");
+    }
+}
