@@ -88,7 +88,7 @@ pub struct Sampled {
     is_looking: bool,
     waiting: Option<Waiting>,
     said: Said,
-    /// See there.
+    /// `from_zero` was asked for.
     from_zero: bool,
 }
 

@@ -14,7 +14,7 @@ use std::io::{ErrorKind, Read};
 
 const DIRS: [&str; 2] = ["obdfilter", "mdt"];
 /// What is read at once.
-const PIECE_BYTES: usize = 64 << 10;
+const PIECE_BYTES: usize = 16 << 10;
 /// Of one job's entry, which has 2 or 3 KiB, with histograms more.
 const ENTRY_BYTES_MAX: usize = 64 << 10;
 /// How an entry begins.

@@ -72,7 +72,7 @@ pub struct Crowd {
     said: Said,
     values: Vec<u64>,
     base: Vec<u64>,
-    /// See there.
+    /// `from_zero` was asked for.
     from_zero: bool,
 }
 
