@@ -85,6 +85,8 @@ counters! {
     torn_entries,
     /// Positions in the spool that broke off or made no sense.
     bad_cursors,
+    /// Times that a table of jobs, clients or targets became larger than the spool keeps.
+    unkept_tables,
     /// Records that were lost with a damaged part of the spool before they could be sent.
     lost_records,
     /// Times that a spool entry could not be written at the first try.

@@ -69,8 +69,8 @@ impl Found {
 /// Everything that the shipper would send.
 pub fn sent<S: Segments>(mut reader: Reader<S>, counters: &Counters) -> Vec<Window> {
     let (mut body, mut found) = (Vec::new(), Vec::new());
-    while let Some((window, at)) = reader.next(&mut body, counters).unwrap() {
-        found.push((window.number, window.events, body[at..].to_vec()));
+    while let Some(window) = reader.next(&mut body, counters).unwrap() {
+        found.push((window.number, window.events, body.clone()));
         assert!(found.len() < 10_000, "the spool has no end");
     }
     found

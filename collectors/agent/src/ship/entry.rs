@@ -9,6 +9,8 @@ const MAGIC: u32 = 0x3145_5242; // "BRE1"
 /// Bounds of what an entry holds, and of what one on disk may claim to hold.
 pub const CURSORS_BYTES_MAX: u32 = 256 << 20;
 pub const PAYLOAD_BYTES_MAX: u32 = 16 << 20;
+/// What is read at once of cursors that are passed over.
+const PIECE_BYTES: usize = 16 << 10;
 /// Entries' and events' numbers lie below: none may be so high that counting on would wrap.
 pub const NUMBER_END: u64 = 1 << 62;
 
@@ -78,8 +80,14 @@ impl Header {
     }
 }
 
-/// An entry as bytes. An error: it is larger than one that `read` would take back.
-pub fn write(header: &Header, cursors: &[u8], payload: &[u8]) -> io::Result<Vec<u8>> {
+/// Writes an entry at `at` of a file. An error: that failed, or it is larger than one that `read` would take back.
+pub fn write(
+    file: &File,
+    at: u64,
+    header: &Header,
+    cursors: &[u8],
+    payload: &[u8],
+) -> io::Result<()> {
     if !header.is_bounded() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -90,11 +98,17 @@ pub fn write(header: &Header, cursors: &[u8], payload: &[u8]) -> io::Result<Vec<
             ),
         ));
     }
-    let mut out = Vec::with_capacity(header.total_bytes() as usize);
-    out.extend_from_slice(&header.bytes(header.crc(cursors, payload)));
-    out.extend_from_slice(cursors);
-    out.extend_from_slice(payload);
-    Ok(out)
+    let mut at = at;
+    // One after the other, since together in memory they would be there twice.
+    for part in [
+        &header.bytes(header.crc(cursors, payload))[..],
+        cursors,
+        payload,
+    ] {
+        file.write_all_at(part, at)?;
+        at += part.len() as u64;
+    }
+    Ok(())
 }
 
 /// A segment's bytes.
@@ -143,6 +157,33 @@ pub fn read(
     }
     let (cursors, payload) = body.split_at(header.cursors_bytes as usize);
     Ok((header.crc(cursors, payload) == crc).then_some(header))
+}
+
+/// Reads the entry's payload in the same way; its cursors go by in pieces.
+pub fn read_payload(
+    file: &impl ReadAt,
+    at: u64,
+    end: u64,
+    payload: &mut Vec<u8>,
+) -> io::Result<Option<Header>> {
+    let Some((header, crc)) = header_at(file, at, end)? else {
+        return Ok(None);
+    };
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&header.bytes(0));
+    let mut at = at + HEADER_BYTES as u64;
+    let cursors = header.cursors_bytes as usize;
+    let pieces = (0..cursors).step_by(PIECE_BYTES);
+    let pieces = pieces.map(|from| PIECE_BYTES.min(cursors - from));
+    for length in pieces.chain([header.payload_bytes as usize]) {
+        payload.resize(length, 0);
+        if !was_there(file.read_exact_at(payload, at))? {
+            return Ok(None);
+        }
+        hasher.update(payload);
+        at += length as u64;
+    }
+    Ok((hasher.finalize() == crc).then_some(header))
 }
 
 /// Reads only the header at `at`: for entries that are passed over.

@@ -142,10 +142,10 @@ impl Shipper {
             // Looked at first: what was appended before the stop is then seen below.
             let stopping = self.shared.stopping();
             while !renew && open.len() < OPEN_WINDOWS_MAX {
-                let Some((window, at)) = self.reader.next(&mut self.body, &self.counters)? else {
+                let Some(window) = self.reader.next(&mut self.body, &self.counters)? else {
                     break;
                 };
-                stream.write_all(&self.body[at..])?;
+                stream.write_all(&self.body)?;
                 if open.is_empty() {
                     heard = Instant::now();
                 }

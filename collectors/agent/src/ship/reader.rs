@@ -126,12 +126,12 @@ impl<S: Segments> Reader<S> {
         Ok(self.open.as_ref().map(|(_, bytes)| bytes))
     }
 
-    /// The next window that has not been acknowledged; its bytes go into `body` from the offset that is answered.
+    /// The next window that has not been acknowledged; its bytes go into `body`.
     pub fn next(
         &mut self,
         body: &mut Vec<u8>,
         counters: &Counters,
-    ) -> io::Result<Option<(Sendable, usize)>> {
+    ) -> io::Result<Option<Sendable>> {
         while let Some((segment, acked)) = self.segment() {
             let at = self.at.offset;
             let header = match self.bytes(segment.id)? {
@@ -142,7 +142,7 @@ impl<S: Segments> Reader<S> {
                         self.at.offset += header.total_bytes();
                         continue;
                     }
-                    Some(_) => entry::read(file, at, segment.bytes, body)?,
+                    Some(_) => entry::read_payload(file, at, segment.bytes, body)?,
                     None => None,
                 },
                 None => None,
@@ -166,7 +166,7 @@ impl<S: Segments> Reader<S> {
                 events: header.events,
                 after: self.at,
             };
-            return Ok(Some((sendable, header.cursors_bytes as usize)));
+            return Ok(Some(sendable));
         }
         Ok(None)
     }

@@ -14,7 +14,7 @@ use crate::sys;
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -170,23 +170,23 @@ impl Spool {
         if waits && used + header.total_bytes() > self.bytes_max {
             return Err(AppendError::Full);
         }
-        let bytes =
-            entry::write(&header, &cursor_bytes, window.payload).map_err(AppendError::Io)?;
         match (current, &self.file) {
             (Some(segment), Some(file)) => {
-                if let Err(e) = file.write_all_at(&bytes, segment.bytes) {
+                let written =
+                    entry::write(file, segment.bytes, &header, &cursor_bytes, window.payload);
+                if let Err(e) = written {
                     // The next entry goes to the same place; should this fail too, it is a torn tail for the next start.
                     let _ = file.set_len(segment.bytes);
                     return Err(AppendError::Io(e));
                 }
                 let mut state = self.shared.lock();
                 if let Some(last) = state.segments.back_mut() {
-                    last.bytes += bytes.len() as u64;
+                    last.bytes += header.total_bytes();
                     last.last_number = header.number;
                 }
             }
             _ => self
-                .begin_segment(&bytes, header.number)
+                .begin_segment(&header, &cursor_bytes, window.payload)
                 .map_err(AppendError::Io)?,
         }
         self.next_number += 1;
@@ -195,7 +195,12 @@ impl Spool {
         Ok(())
     }
 
-    fn begin_segment(&mut self, first_entry: &[u8], number: u64) -> io::Result<()> {
+    fn begin_segment(
+        &mut self,
+        header: &Header,
+        cursors: &[u8],
+        payload: &[u8],
+    ) -> io::Result<()> {
         self.sync()?;
         let id = self.shared.lock().segments.back().map_or(1, |s| s.id + 1);
         let path = segment_path(&self.shared.dir, id);
@@ -207,7 +212,7 @@ impl Spool {
             .truncate(true)
             .mode(0o600);
         let written = options.open(&path).and_then(|file| {
-            file.write_all_at(first_entry, 0)?;
+            entry::write(&file, 0, header, cursors, payload)?;
             file.sync_data()?;
             File::open(&self.shared.dir)?.sync_all()?;
             Ok(file)
@@ -218,8 +223,8 @@ impl Spool {
                 let mut state = self.shared.lock();
                 state.segments.push_back(Segment {
                     id,
-                    bytes: first_entry.len() as u64,
-                    last_number: number,
+                    bytes: header.total_bytes(),
+                    last_number: header.number,
                 });
                 self.shared.delete_acked(&mut state);
                 Ok(())

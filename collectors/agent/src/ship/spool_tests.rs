@@ -74,8 +74,8 @@ impl Fixture {
     fn unsent(&self) -> Vec<(u64, Vec<serde_json::Value>)> {
         let mut reader = Reader::new(self.spool.shared());
         let (mut body, mut found) = (Vec::new(), Vec::new());
-        while let Some((window, at)) = reader.next(&mut body, &self.counters).unwrap() {
-            found.push((window.number, open_window(&body[at..])));
+        while let Some(window) = reader.next(&mut body, &self.counters).unwrap() {
+            found.push((window.number, open_window(&body)));
         }
         found
     }

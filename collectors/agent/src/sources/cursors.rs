@@ -10,6 +10,15 @@ use crate::warn;
 
 /// Entries of earlier agents begin with a tag, 1 to 5; their sections are not cut into blocks, and are taken back all the same.
 const FORM: u8 = 6;
+/// Cursors of many things, those of all rings and those of all tables of instances, may take this part of the spool each, at most BYTES_MAX: so that two
+/// segments of cursors fit into the spool.
+const PART: u64 = 16;
+const BYTES_MAX: u64 = 8 << 20;
+
+/// What cursors of many things may take in such a spool, bytes.
+pub fn bytes_max(spool_max_bytes: u64) -> usize {
+    (spool_max_bytes / PART).min(BYTES_MAX) as usize
+}
 
 /// Appends a block: its length, and what `write` appends.
 pub fn block(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {

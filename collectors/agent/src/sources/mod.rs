@@ -34,6 +34,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Sources with tables of many instances; each may take an equal share of what the spool keeps of all.
+const CROWDS: usize = 3;
+
 /// Every source, in the order in which they are read.
 pub fn all(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
     let mut all = sampled(config, counters);
@@ -85,9 +88,12 @@ fn sampled(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
         let switch_port = switch_port::SwitchPort::new(config);
         add(Box::new(switch_port), 31, config.switch_port_period_s);
     }
+    let spool = (boot, cursors::bytes_max(config.spool_max_bytes) / CROWDS);
     let mut add = |members: Box<dyn Members>, tag: u8, period_s: u64| {
         if period_s > 0 {
-            all.push(Box::new(Crowd::new(members, tag, period_s, counters)));
+            all.push(Box::new(Crowd::new(
+                members, tag, period_s, spool, counters,
+            )));
         }
     };
     let jobs = lustre::job_stats::JobStats::new(&params);
@@ -125,7 +131,8 @@ pub fn captured(params: &lustre::params::Params, counters: &Arc<Counters>) -> Ve
         all.push(Box::new(Sampled::new(probe, 0, 0, 0, counters).from_zero()));
     }
     for members in crowds {
-        all.push(Box::new(Crowd::new(members, 0, 0, counters).from_zero()));
+        let crowd = Crowd::new(members, 0, 0, (0, 0), counters);
+        all.push(Box::new(crowd.from_zero()));
     }
     all
 }

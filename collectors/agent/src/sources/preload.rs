@@ -19,8 +19,8 @@ use self::file::remove;
 use self::paths::PathCache;
 use self::ring::Buffers;
 use self::turns::TurnEnd;
-use self::user::{cursors_bytes_max, User, TURN_STEPS_MAX};
-use super::cursors::{block, Reader};
+use self::user::{User, TURN_STEPS_MAX};
+use super::cursors::{self, block, Reader};
 use super::user_dirs::UserDirs;
 use super::{Pass, Progress, Source};
 use crate::config::Config;
@@ -88,7 +88,8 @@ impl Preload {
             window_ms: config.window_ms,
             users: BTreeMap::new(),
             restored: HashMap::new(),
-            cursors_bytes_max: cursors_bytes_max(config.spool_max_bytes),
+            // Whoever has less than an equal share may grow all the same: they never take more than twice that.
+            cursors_bytes_max: cursors::bytes_max(config.spool_max_bytes),
             cursors_bytes: 0,
             serial: 0,
             queue: None,

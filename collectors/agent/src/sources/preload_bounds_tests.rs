@@ -104,7 +104,7 @@ fn a_users_cursors_are_bounded_and_what_waits_is_not_lost() {
         }
         (1..20).for_each(|to| ring.copy_segment(to));
     }
-    let bound = cursors_bytes_max(f.config.spool_max_bytes);
+    let bound = cursors::bytes_max(f.config.spool_max_bytes);
     let (_, mut done) = counts(&f.pass(true));
     assert!((1000..4 * 20 * 32).contains(&done), "{done}");
     assert!(f.saved().len() <= bound + 16, "{} bytes", f.saved().len());

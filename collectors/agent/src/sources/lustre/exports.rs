@@ -83,7 +83,7 @@ impl Members for Exports {
         mdts
     }
 
-    fn open(&mut self, group: &str, found: &mut Found) {
+    fn open(&mut self, group: &str, found: &mut Found) -> bool {
         self.entries = Entries::default();
         for dir in DIRS {
             self.dir = format!("{dir}/{group}/exports");
@@ -91,11 +91,15 @@ impl Members for Exports {
                 Ok(None) => {}
                 Ok(Some(entries)) => {
                     self.entries = entries;
-                    return;
+                    return true;
                 }
-                Err(e) => return Faults::one(e.to_string()).tell(&self.dir, found),
+                Err(e) => {
+                    Faults::one(e.to_string()).tell(&self.dir, found);
+                    return false;
+                }
             }
         }
+        false
     }
 
     fn next(&mut self, _now_utc_ns: i64, found: &mut Found) -> bool {

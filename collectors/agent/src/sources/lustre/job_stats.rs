@@ -238,19 +238,24 @@ impl Members for JobStats {
         all.concat()
     }
 
-    fn open(&mut self, group: &str, found: &mut Found) {
+    fn open(&mut self, group: &str, found: &mut Found) -> bool {
         self.file = None;
         for dir in DIRS {
             let param = format!("{dir}/{group}/job_stats");
             match self.params.open(&param) {
                 Ok(None) => {}
-                Ok(Some(file)) => return self.begin(&param, file),
+                Ok(Some(file)) => {
+                    self.begin(&param, file);
+                    return true;
+                }
                 Err(e) => {
                     self.param = param;
-                    return self.error(found, &e.to_string());
+                    self.error(found, &e.to_string());
+                    return false;
                 }
             }
         }
+        false
     }
 
     fn next(&mut self, now_utc_ns: i64, found: &mut Found) -> bool {

@@ -126,7 +126,7 @@ fn take_read_ahead(text: &[u8], before: &mut Option<[u64; READ_AHEAD.len()]>) ->
         }
     });
     if let Some(before) = before {
-        settle(&mut counts, before, |_| true);
+        settle(&mut counts, before, |_| Some(0));
     }
     if faults.count == 0 || before.is_some() {
         *before = Some(counts);

@@ -58,6 +58,7 @@ pub fn columns() -> Vec<Column> {
     let column = |(name, scale): (&str, u32)| Column {
         name: name.into(),
         scale: Some(scale),
+        part: 0,
     };
     COLUMNS[..TARGET_COLUMNS]
         .iter()
@@ -122,7 +123,7 @@ impl Counts {
     /// Goes on from what was read `before`, which becomes what is now.
     pub fn go_on(mut self, before: &mut Option<Counts>) {
         if let Some(before) = before {
-            settle(&mut self.values, &before.values, |_| true);
+            settle(&mut self.values, &before.values, |_| Some(0));
             self.has_times |= before.has_times;
         }
         *before = Some(self);

@@ -7,6 +7,7 @@ use super::histogram::{self, Histogram, Line, Tables, ROWS};
 use super::look::{folders, FILE_BYTES_MAX};
 use super::params::Params;
 use super::stats::{self, Faults, Stat};
+use tracepack::ring::file_id;
 
 const DIR: &str = "osc";
 /// What stands between a target's name and where the kernel keeps a mount's connection to it. Those of metadata servers are no client's.
@@ -164,11 +165,14 @@ impl Members for Osc {
     }
 
     fn columns(&self) -> Vec<Column> {
-        let column = |(name, scale): (&str, Option<u32>)| Column {
+        // rpc_stats is cleared by itself.
+        let column = |name: &str, scale: Option<u32>, part: u8| Column {
             name: name.into(),
             scale,
+            part,
         };
-        let mut all: Vec<Column> = COLUMNS.map(column).to_vec();
+        let of_stats = COLUMNS.map(|(name, scale)| column(name, scale, 0));
+        let mut all = of_stats.to_vec();
         for histogram in &HISTOGRAMS {
             for name in histogram.names {
                 for row in 0..ROWS {
@@ -176,7 +180,7 @@ impl Members for Osc {
                         u64::MAX => format!("{name}_to_inf"),
                         bound => format!("{name}_to_{bound}"),
                     };
-                    all.push(column((&name, Some(1))));
+                    all.push(column(&name, Some(1), 1));
                 }
             }
         }
@@ -199,7 +203,9 @@ impl Members for Osc {
         }
     }
 
-    fn open(&mut self, _group: &str, _found: &mut Found) {}
+    fn open(&mut self, _group: &str, _found: &mut Found) -> bool {
+        true
+    }
 
     fn next(&mut self, _now_utc_ns: i64, _found: &mut Found) -> bool {
         let target = |name: &str| name.rfind(CLIENT).map(|at| name[..at].to_string());
@@ -220,6 +226,11 @@ impl Members for Osc {
 
     fn mark(&self) -> u32 {
         0
+    }
+
+    /// Without one of its mounts the sums are lower, and began nowhere anew.
+    fn identity(&self) -> u64 {
+        file_id(self.connections.join(" ").as_bytes()) >> 1
     }
 
     fn values(&mut self, out: &mut [u64], found: &mut Found) -> bool {

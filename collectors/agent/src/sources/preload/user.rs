@@ -7,16 +7,6 @@ use std::collections::VecDeque;
 /// Steps that are made for one user in one pass, each a few microseconds at most: a look at a ring, at a segment, at its slots,
 /// a run, 4 KiB of names. The rest waits for the next pass; the last pass gives all users turns until everything is read.
 pub const TURN_STEPS_MAX: u64 = 1 << 16;
-/// The cursors of all rings may take this part of the spool, at most CURSORS_BYTES_MAX; whoever has less than an equal share
-/// of it may grow all the same. So they never take more than twice that, and two segments of cursors fit into the spool.
-const CURSORS_PART: u64 = 16;
-const CURSORS_BYTES_MAX: u64 = 8 << 20;
-
-/// What the cursors of all users may take, bytes.
-pub fn cursors_bytes_max(spool_max_bytes: u64) -> usize {
-    (spool_max_bytes / CURSORS_PART).min(CURSORS_BYTES_MAX) as usize
-}
-
 /// Where a user's turn in a pass is.
 pub struct Turn {
     /// Rings to read, by their places.

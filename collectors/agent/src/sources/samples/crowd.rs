@@ -2,40 +2,46 @@
 //! and told at once, so that no look's readings lie in memory together.
 //!
 //! Members of a group (a target) are known by a hash. Only those are told of which something changed; when one changes that had stood still, a sample
-//! of the quiet stretch comes before it. The table is not in the spool: what members did while no agent ran is not told.
+//! of the quiet stretch comes before it. The spool keeps the tables, so that members go on from what was told.
 
+mod cursor;
+mod looks;
 pub mod members;
 mod table;
+mod tell;
 
-use self::members::{settle, write_values, Column, Members, ABSENT, COLUMNS_MAX};
-use self::table::{Head, Table, MEMBERS_MAX};
+use self::looks::Looks;
+use self::members::{Column, Members, COLUMNS_MAX};
+use self::table::Table;
 use super::reading::Found;
 use super::said::Said;
 use super::schedule::Schedule;
-use super::track::{write_head, At};
-use super::{INSTANCE_BYTES_MAX, LOOK_AGAIN};
+use super::track::At;
+use super::LOOK_AGAIN;
 use crate::counters::Counters;
 use crate::ship::batch::Batch;
 use crate::sources::cursors::Reader;
 use crate::sources::{Pass, Progress, Source};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A member that stands still for so many looks is told.
-const LOOKS_MAX: usize = 4096;
-
-/// One group between looks.
+/// One group between looks, or as far as it was read.
 #[derive(Default)]
 struct Group {
     table: Table,
-    /// The last look that read all of it.
+    /// The last look that read all of it, or saw that it was not there. What is new since counts from 0.
     whole: Option<u32>,
+    /// Hashes of members that went.
+    gone: Vec<u64>,
+    /// The spool does not have it so.
+    has_changed: bool,
 }
 
 /// A look under way.
 struct Look {
+    number: u32,
     at: At,
     groups: std::vec::IntoIter<String>,
     now: Option<Reading>,
@@ -46,61 +52,86 @@ struct Look {
 /// A group that is being read.
 struct Reading {
     name: String,
-    before: Group,
-    table: Table,
-    errors_before: u64,
+    group: Group,
+    /// There is something to read.
+    is_there: bool,
+    /// Errors before it was read, and those since that hide no other member.
+    errors: u64,
     /// A member was read that is not dealt with: the batch was full.
     is_waiting: bool,
-    /// Of that one, that it stood still is told.
-    is_quiet_told: bool,
 }
 
-/// Owned by the agent's thread. Bounded by the groups and by what a table may hold.
+/// Owned by the agent's thread. Bounded by the groups and by what a table may hold; at a kill the spool has it as of the last sample, unless
+/// that is more than `cursors_bytes_max`.
 pub struct Crowd {
     members: Box<dyn Members>,
     tag: u8,
     counters: Arc<Counters>,
     columns: Vec<Column>,
     schedule: Schedule,
-    /// Nobody knows it: names whose hashes are the same cannot be made.
-    hasher: RandomState,
+    kernel_boot: u64,
+    /// Nobody else knows it: names whose hashes are the same cannot be made.
+    key: [u64; 2],
     groups: BTreeMap<String, Group>,
-    /// When the last looks were, and the number of the first of them.
-    looks: VecDeque<At>,
-    first_look: u32,
+    looks: Looks,
+    /// The last look that found all groups. Those that are new since count from 0.
+    listed: Option<u32>,
     look: Option<Look>,
     said: Said,
+    /// How a member stands, and how it stood: each column, and its identity behind them.
     values: Vec<u64>,
     base: Vec<u64>,
     /// `from_zero` was asked for.
     from_zero: bool,
+    /// What the spool keeps of it at most, and whether it keeps it.
+    cursors_bytes_max: usize,
+    is_kept: bool,
+    /// The spool does not have it as it is.
+    has_changed: bool,
+    /// Groups that went.
+    gone: Vec<String>,
+    /// What the spool had was of another start of the machine.
+    was_rebooted: bool,
+    /// What the spool had made no sense; how many groups it had.
+    is_bad: bool,
+    restored: Option<usize>,
 }
 
 impl Crowd {
-    /// `tag`: of its cursors in the spool, its alone for ever.
+    /// `tag`: of its cursors in the spool, its alone for ever; `kernel_boot`: names this start of the machine.
     pub fn new(
         members: Box<dyn Members>,
         tag: u8,
         period_s: u64,
+        (kernel_boot, cursors_bytes_max): (u64, usize),
         counters: &Arc<Counters>,
     ) -> Crowd {
         let columns = members.columns();
         assert!(columns.len() <= COLUMNS_MAX);
+        let random = RandomState::new();
         Crowd {
             tag,
             counters: counters.clone(),
             schedule: Schedule::every(Duration::from_secs(period_s)),
-            hasher: RandomState::new(),
+            kernel_boot,
+            key: [0, 1].map(|number| random.hash_one(number)),
             groups: BTreeMap::new(),
-            looks: VecDeque::new(),
-            first_look: 0,
+            looks: Looks::default(),
+            listed: None,
             look: None,
             said: Said::default(),
-            values: vec![0; columns.len()],
-            base: vec![0; columns.len()],
+            values: vec![0; columns.len() + 1],
+            base: vec![0; columns.len() + 1],
             columns,
             members,
             from_zero: false,
+            cursors_bytes_max,
+            is_kept: true,
+            has_changed: false,
+            gone: Vec::new(),
+            was_rebooted: false,
+            is_bad: false,
+            restored: None,
         }
     }
 
@@ -113,37 +144,47 @@ impl Crowd {
     /// What members take between looks.
     #[cfg(test)]
     pub fn table_bytes(&self) -> usize {
-        self.groups.values().map(|group| group.table.bytes()).sum()
-    }
-
-    /// The number of the last look.
-    fn number(&self) -> u32 {
-        self.first_look
-            .wrapping_add(self.looks.len() as u32)
-            .wrapping_sub(1)
-    }
-
-    fn at(&self, look: u32) -> At {
-        let place = look.wrapping_sub(self.first_look) as usize;
-        self.looks
-            .get(place)
-            .or(self.looks.front())
-            .copied()
-            .unwrap_or_default()
+        let groups = self.groups.values();
+        groups.map(|group| group.table.capacity()).sum()
     }
 
     fn begin(&mut self, at: At) {
-        if self.looks.len() == LOOKS_MAX {
-            self.looks.pop_front();
-            self.first_look = self.first_look.wrapping_add(1);
+        let restored = self.restored.take();
+        if self.is_bad || restored.is_some_and(|count| count != self.groups.len()) {
+            // Else what is missing would be new.
+            self.forget();
         }
-        self.looks.push_back(at);
+        if std::mem::take(&mut self.was_rebooted) {
+            // Since then all counts, from 0.
+            let start = at.utc_ns.saturating_sub(at.boot_ns);
+            self.listed = Some(self.looks.begin(At {
+                boot_ns: 0,
+                utc_ns: start,
+            }));
+        }
         let mut found = Found::default();
         let groups = self.members.groups(&mut found);
+        let number = self.looks.begin(at);
         if found.errors == 0 {
-            self.groups.retain(|name, _| groups.contains(name));
+            let old = self.groups.keys().filter(|name| !groups.contains(name));
+            let old: Vec<String> = old.cloned().collect();
+            for name in old {
+                self.groups.remove(&name);
+                self.gone.push(name);
+                self.has_changed = true;
+            }
+            for name in &groups {
+                let whole = self.listed;
+                self.groups.entry(name.clone()).or_insert_with(|| Group {
+                    whole,
+                    has_changed: true,
+                    ..Group::default()
+                });
+            }
+            self.listed = Some(number);
         }
         self.look = Some(Look {
+            number,
             at,
             groups: groups.into_iter(),
             now: None,
@@ -171,168 +212,50 @@ impl Crowd {
     /// Goes on with the look until the batch is full (false) or it ends.
     fn go_on(&mut self, look: &mut Look, batch: &mut Batch) -> bool {
         loop {
-            let Some(mut group) = look.now.take() else {
+            let Some(mut reading) = look.now.take() else {
                 let Some(name) = look.groups.next() else {
                     return true;
                 };
-                self.members.open(&name, &mut look.found);
-                let mut before = self.groups.remove(&name).unwrap_or_default();
-                before.table.unpack();
+                let mut group = self.groups.remove(&name).unwrap_or_default();
+                group.table.begin();
+                let errors = look.found.errors;
                 look.now = Some(Reading {
-                    table: Table::like(&before.table),
+                    is_there: self.members.open(&name, &mut look.found),
                     name,
-                    before,
-                    errors_before: look.found.errors,
+                    group,
+                    errors,
                     is_waiting: false,
-                    is_quiet_told: false,
                 });
                 continue;
             };
-            while group.is_waiting || self.members.next(look.at.utc_ns, &mut look.found) {
-                group.is_waiting = !self.member(&mut group, look, batch);
-                if group.is_waiting {
-                    look.now = Some(group);
+            while reading.is_waiting || self.members.next(look.at.utc_ns, &mut look.found) {
+                reading.is_waiting = !self.member(&mut reading, look, batch);
+                if reading.is_waiting {
+                    look.now = Some(reading);
                     return false;
                 }
             }
-            self.close(group, look);
+            self.close(reading, look);
         }
     }
 
     /// Ends a group. Of one that could not be read whole the members that are missing stay as they were.
-    fn close(&mut self, group: Reading, look: &mut Look) {
+    fn close(&mut self, reading: Reading, look: &Look) {
         let Reading {
-            name,
-            mut before,
-            mut table,
-            errors_before,
-            ..
-        } = group;
-        if look.found.errors == errors_before {
-            before.whole = Some(self.number());
-        } else {
-            for at in before.table.places() {
-                let head = before.table.head(at);
-                if table.find(head.hash).is_none() && !table.copy(head, &before.table, at) {
-                    break;
-                }
-            }
+            name, mut group, ..
+        } = reading;
+        let is_whole = reading.is_there && look.found.errors == reading.errors;
+        let gone = group.gone.len();
+        let is_known = group.table.end(is_whole, |hash| group.gone.push(hash));
+        match (is_whole, is_known) {
+            (true, _) => group.whole = Some(look.number),
+            (false, true) => {}
+            // What comes back is not new.
+            (false, false) => group.whole = None,
         }
-        table.pack();
-        before.table = table;
-        self.groups.insert(name, before);
-    }
-
-    /// Deals with the member that was read. False: the batch has no room, and it is to be given again.
-    fn member(&mut self, group: &mut Reading, look: &mut Look, batch: &mut Batch) -> bool {
-        let name = self.members.name();
-        let hash = self.hasher.hash_one(name);
-        if group.name.len() + 1 + name.len() > INSTANCE_BYTES_MAX
-            || group.table.find(hash).is_some()
-        {
-            look.found.error(|| {
-                let name = super::text::quote(name);
-                format!("{}: {name} has a name that another has, or one of more than {INSTANCE_BYTES_MAX} bytes; it is not told", group.name)
-            });
-            return true;
-        }
-        let (mark, number) = (self.members.mark(), self.number());
-        let known = group.before.table.find(hash);
-        let before = known.map(|at| (at, group.before.table.head(at)));
-        // The next look forgets when that was.
-        let oldest = (self.looks.len() == LOOKS_MAX).then_some(self.first_look);
-        if let Some((at, head)) =
-            before.filter(|(_, head)| mark != 0 && head.mark == mark && Some(head.told) != oldest)
-        {
-            look.members += 1;
-            return Self::keep(group, look, |table, before| table.copy(head, before, at));
-        }
-        self.values.fill(ABSENT);
-        if !self.members.values(&mut self.values, &mut look.found) {
-            return true; // and stays as it was
-        }
-        look.members += 1;
-        match known {
-            Some(at) => group.before.table.values(at, &mut self.base),
-            None => self.base.fill(0),
-        }
-        let columns = &self.columns;
-        let is_reset = settle(&mut self.values, &self.base, |at| {
-            columns[at].scale.is_some()
-        });
-        // What is new in a group of which all was known has counted from 0 since.
-        let told = match (before, group.before.whole) {
-            (Some((_, head)), _) => Some(head.told),
-            (None, whole) => whole.or(self.from_zero.then_some(number)),
-        };
-        let is_changed = self.values != self.base;
-        let is_old = told.is_some() && told == oldest;
-        let is_told = told.is_some() && (is_changed || is_old);
-        if let (Some(told), true) = (told, is_told) {
-            // It stood still until the last look that saw it.
-            let seen = group
-                .before
-                .whole
-                .filter(|seen| is_changed && seen.wrapping_sub(told) as i32 > 0);
-            let quiet = seen.filter(|_| known.is_some());
-            if let Some(seen) = quiet.filter(|_| !group.is_quiet_told) {
-                if !self.push(&group.name, [told, seen], None, batch) {
-                    return false;
-                }
-                group.is_quiet_told = true;
-            }
-            if !self.push(
-                &group.name,
-                [quiet.unwrap_or(told), number],
-                Some(is_reset),
-                batch,
-            ) {
-                return false;
-            }
-            group.is_quiet_told = false;
-        }
-        let told = match (is_told, told) {
-            (false, Some(told)) => told,
-            _ => number,
-        };
-        let head = Head { hash, mark, told };
-        let values = &self.values;
-        Self::keep(group, look, |table, _| table.add(head, values))
-    }
-
-    /// Puts a member into the new table.
-    fn keep(
-        group: &mut Reading,
-        look: &mut Look,
-        put: impl FnOnce(&mut Table, &Table) -> bool,
-    ) -> bool {
-        if !put(&mut group.table, &group.before.table) {
-            look.found.error(|| format!("{}: more than {MEMBERS_MAX} are there, or they count too much; the rest is not told", group.name));
-        }
-        true
-    }
-
-    /// Tells what a member did from one look to another. `is_reset`: its counters began anew; `None`: it did nothing.
-    fn push(
-        &self,
-        group: &str,
-        looks: [u32; 2],
-        is_reset: Option<bool>,
-        batch: &mut Batch,
-    ) -> bool {
-        let [since, end] = looks.map(|look| self.at(look));
-        let mut instance = group.as_bytes().to_vec();
-        if !group.is_empty() {
-            instance.push(b' ');
-        }
-        instance.extend_from_slice(self.members.name());
-        let values = self.values.iter().zip(&self.base);
-        let is_pushed = batch.push("sample", |out| {
-            write_head(out, self.members.component(), &instance, since, end);
-            write_values(out, self.columns.iter().zip(values), is_reset);
-        });
-        self.counters.records.add(is_pushed as u64);
-        is_pushed
+        group.has_changed |= group.gone.len() > gone;
+        self.has_changed |= group.has_changed;
+        self.groups.insert(name, group);
     }
 }
 
@@ -366,17 +289,30 @@ impl Source for Crowd {
         Some(self.schedule.next())
     }
 
-    fn cursors(&self, _all: bool, _out: &mut Vec<u8>) {}
-
-    fn forget(&mut self) {}
-
-    fn restore(&mut self, _cursor: &mut Reader) -> Option<()> {
-        None
+    fn cursors(&self, all: bool, out: &mut Vec<u8>) {
+        self.write_cursors(all, out);
     }
 
-    fn committed(&mut self) {}
+    fn forget(&mut self) {
+        self.groups.clear();
+        (self.looks, self.listed) = (Looks::default(), None);
+        (self.was_rebooted, self.is_bad, self.restored) = (false, false, None);
+    }
+
+    fn restore(&mut self, cursor: &mut Reader) -> Option<()> {
+        let restored = self.read_cursor(cursor);
+        self.is_bad |= restored.is_none();
+        restored
+    }
+
+    fn committed(&mut self) {
+        self.has_committed();
+    }
 }
 
+#[cfg(test)]
+#[path = "crowd_kill_tests.rs"]
+mod kill_tests;
 #[cfg(test)]
 #[path = "crowd_tests.rs"]
 pub mod tests;

@@ -1,5 +1,8 @@
 //! The source of many instances as the agent uses it: looks, full batches, members that come, go and begin anew; and what 40,000 cost.
 
+use super::super::INSTANCE_BYTES_MAX;
+use super::looks::LOOKS_MAX;
+use super::members::ABSENT;
 use super::*;
 use crate::ship::batch::{open_window, RAW_BYTES_MAX};
 use crate::testing::{self, Random};
@@ -20,7 +23,7 @@ impl Site {
     pub fn new(members: Box<dyn Members>) -> Site {
         let counters = Arc::new(Counters::default());
         Site {
-            source: Crowd::new(members, 9, 1, &counters),
+            source: Crowd::new(members, 9, 1, (1, 1 << 20), &counters),
             events: Vec::new(),
             time_ns: 1_700_000_100 * S,
             events_max: 4096,
@@ -67,11 +70,11 @@ impl Site {
     }
 }
 
-type Member = (&'static str, u32, Vec<u64>);
+pub type Member = (&'static str, u32, Vec<u64>);
 /// Groups; of each its members, and whether it can be read to its end.
-type Shown = Arc<Mutex<Vec<(&'static str, Vec<Member>, bool)>>>;
+pub type Shown = Arc<Mutex<Vec<(&'static str, Vec<Member>, bool)>>>;
 
-struct Show {
+pub struct Show {
     shown: Shown,
     members: std::vec::IntoIter<Member>,
     is_whole: bool,
@@ -80,7 +83,7 @@ struct Show {
 }
 
 impl Show {
-    fn new(shown: &Shown, asked: &Arc<Mutex<u64>>) -> Box<Show> {
+    pub fn new(shown: &Shown, asked: &Arc<Mutex<u64>>) -> Box<Show> {
         Box::new(Show {
             shown: shown.clone(),
             members: Vec::new().into_iter(),
@@ -104,6 +107,7 @@ impl Members for Show {
         let column = |name: &str, scale| Column {
             name: name.into(),
             scale,
+            part: 0,
         };
         vec![
             column("count", Some(1)),
@@ -117,10 +121,11 @@ impl Members for Show {
         shown.iter().map(|(name, ..)| name.to_string()).collect()
     }
 
-    fn open(&mut self, group: &str, _found: &mut Found) {
+    fn open(&mut self, group: &str, _found: &mut Found) -> bool {
         let shown = self.shown.lock().unwrap();
         let (_, members, is_whole) = shown.iter().find(|(name, ..)| *name == group).unwrap();
         (self.members, self.is_whole) = (members.clone().into_iter(), *is_whole);
+        true
     }
 
     fn next(&mut self, _now: i64, found: &mut Found) -> bool {

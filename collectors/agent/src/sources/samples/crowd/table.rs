@@ -1,13 +1,27 @@
 //! What the members of one group last were, in a few dozen bytes each: a hash of the name, a mark of what was read, and those columns that are
 //! not 0, as numbers of as many bytes as they need.
 //!
-//! A look makes a table anew, in the order in which members are read; what the last look's table says is looked up there.
+//! It is changed in place: a member whose numbers need as many bytes as before stays where it is, another one goes to the end. What that leaves
+//! free is taken back at the end of a look.
+
+use crate::sources::cursors::Reader;
 
 /// Members of a group.
 pub const MEMBERS_MAX: usize = 65_536;
 /// Of a group: 40,000 jobs with 20 columns that count need 4 MiB.
 const ARENA_BYTES_MAX: usize = 16 << 20;
 const HEAD_BYTES: usize = 8 + 4 + 4 + 2;
+/// Where in a head the length of what follows is; above it these flags.
+const WORD: usize = 16;
+const LENGTH: u16 = 0x1fff;
+/// The look under way has found it.
+const SEEN: u16 = 0x2000;
+/// The spool does not have it so.
+const CHANGED: u16 = 0x4000;
+/// It is gone, or lies elsewhere now.
+const FREE: u16 = 0x8000;
+/// What the arena grows by at least.
+const GROW_BYTES: usize = 1 << 10;
 
 /// One member in the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,11 +37,13 @@ pub struct Head {
 /// Owned by its source; bounded by MEMBERS_MAX and ARENA_BYTES_MAX.
 #[derive(Default)]
 pub struct Table {
-    /// A head, the length of the rest, and pairs of a column's number and its value; one member after the other.
+    /// A head, flags and the length of the rest, and pairs of a column's number and its value; one member after the other.
     arena: Vec<u8>,
     /// Where in `arena` a member begins, plus 1, at a place that its hash says or after; 0: free. Empty while the table is packed.
     index: Vec<u32>,
     members: usize,
+    /// A member found no room since the look began.
+    is_full: bool,
 }
 
 impl Table {
@@ -37,138 +53,300 @@ impl Table {
     }
 
     #[cfg(test)]
-    pub fn bytes(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.arena.capacity() + 4 * self.index.capacity()
     }
 
-    /// With room for as many as another one has.
-    pub fn like(other: &Table) -> Table {
-        Table {
-            arena: Vec::with_capacity(other.arena.len() + other.arena.len() / 8),
-            index: vec![0; other.index.len()],
-            members: 0,
+    /// What its members take in the spool, at most.
+    pub fn bytes(&self) -> usize {
+        self.arena.len()
+    }
+
+    /// A look begins: nothing is seen yet.
+    pub fn begin(&mut self) {
+        self.clear(SEEN);
+        self.is_full = false;
+        self.unpack();
+    }
+
+    fn clear(&mut self, flag: u16) {
+        let mut at = 0;
+        while at < self.arena.len() {
+            self.set_word(at, self.word(at) & !flag);
+            at += self.length(at);
         }
     }
 
-    /// Until the next look nothing is looked up: takes no more memory than the members need.
-    pub fn pack(&mut self) {
-        self.arena.shrink_to_fit();
+    /// A look ends: drops those that it has not seen if it saw all, and hands their hashes over. Answers false if it dropped some without
+    /// knowing that they are gone, since others found no room.
+    pub fn end(&mut self, is_whole: bool, mut gone: impl FnMut(u64)) -> bool {
+        if is_whole || self.is_full {
+            let mut at = 0;
+            while at < self.arena.len() {
+                if self.word(at) & (SEEN | FREE) == 0 {
+                    gone(self.hash(at));
+                    self.free(at);
+                }
+                at += self.length(at);
+            }
+        }
+        self.compact();
+        // Until the next look nothing is looked up.
         self.index = Vec::new();
+        is_whole || !self.is_full
     }
 
-    pub fn unpack(&mut self) {
+    fn free(&mut self, at: usize) {
+        self.members -= 1;
+        self.set_word(at, self.word(at) | FREE);
+    }
+
+    /// Moves members together.
+    fn compact(&mut self) {
+        let (mut at, mut end) = (0, 0);
+        while at < self.arena.len() {
+            let (word, length) = (self.word(at), self.length(at));
+            if word & FREE == 0 {
+                self.arena.copy_within(at..at + length, end);
+                end += length;
+            }
+            at += length;
+        }
+        self.arena.truncate(end);
+        if self.arena.capacity() > end + end / 8 + GROW_BYTES {
+            self.arena.shrink_to(end + end / 16);
+        }
+    }
+
+    fn unpack(&mut self) {
         // At least a quarter stays free.
         let slots = (self.members * 4 / 3 + 1).next_power_of_two().max(16);
-        self.index = vec![0; slots];
-        let places: Vec<usize> = self.places().collect();
-        places.into_iter().for_each(|at| self.enter(at));
+        self.index.clear();
+        self.index.resize(slots, 0);
+        let mut at = 0;
+        while at < self.arena.len() {
+            if self.word(at) & FREE == 0 {
+                self.enter(at);
+            }
+            at += self.length(at);
+        }
     }
 
     fn slot(&self, hash: u64) -> Option<usize> {
         let mask = self.index.len().checked_sub(1)?;
         let mut slot = hash as usize & mask;
-        while self.index[slot] != 0 && self.head(self.index[slot] as usize - 1).hash != hash {
+        while self.index[slot] != 0 && self.hash(self.index[slot] as usize - 1) != hash {
             slot = (slot + 1) & mask;
         }
         Some(slot)
     }
 
-    /// Where a member is.
+    /// Where a member is, while the table is not packed.
     pub fn find(&self, hash: u64) -> Option<usize> {
         let at = self.index[self.slot(hash)?];
         (at as usize).checked_sub(1)
     }
 
+    fn four(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.arena[at..at + 4].try_into().unwrap_or_default())
+    }
+
+    fn hash(&self, at: usize) -> u64 {
+        self.four(at) as u64 | (self.four(at + 4) as u64) << 32
+    }
+
     pub fn head(&self, at: usize) -> Head {
-        let bytes = &self.arena[at..at + HEAD_BYTES];
-        let four =
-            |from: usize| u32::from_le_bytes(bytes[from..from + 4].try_into().unwrap_or_default());
         Head {
-            hash: four(0) as u64 | (four(4) as u64) << 32,
-            mark: four(8),
-            told: four(12),
+            hash: self.hash(at),
+            mark: self.four(at + 8),
+            told: self.four(at + 12),
         }
     }
 
-    fn rest(&self, at: usize) -> &[u8] {
-        let length = u16::from_le_bytes([self.arena[at + 16], self.arena[at + 17]]);
-        &self.arena[at + HEAD_BYTES..at + HEAD_BYTES + length as usize]
+    fn word(&self, at: usize) -> u16 {
+        u16::from_le_bytes([self.arena[at + WORD], self.arena[at + WORD + 1]])
+    }
+
+    fn set_word(&mut self, at: usize, word: u16) {
+        self.arena[at + WORD..at + WORD + 2].copy_from_slice(&word.to_le_bytes());
+    }
+
+    /// Bytes of the member at `at`.
+    fn length(&self, at: usize) -> usize {
+        HEAD_BYTES + (self.word(at) & LENGTH) as usize
     }
 
     /// The member's columns; those that are 0 are set to that.
     pub fn values(&self, at: usize, out: &mut [u64]) {
         out.fill(0);
-        let mut rest = self.rest(at);
+        let mut rest = &self.arena[at + HEAD_BYTES..at + self.length(at)];
         while let Some((&column, behind)) = rest.split_first() {
             rest = behind;
-            if let Some(value) = out.get_mut(column as usize) {
-                *value = take_number(&mut rest);
+            if let (Some(own), Some(value)) = (out.get_mut(column as usize), take_number(&mut rest))
+            {
+                *own = value;
             }
         }
     }
 
     /// Where the members are, in order.
-    pub fn places(&self) -> impl Iterator<Item = usize> + '_ {
+    fn places(&self) -> impl Iterator<Item = usize> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
-            (at < self.arena.len()).then(|| {
+            while at < self.arena.len() {
                 let place = at;
-                at += HEAD_BYTES + self.rest(at).len();
-                place
-            })
+                at += self.length(at);
+                if self.word(place) & FREE == 0 {
+                    return Some(place);
+                }
+            }
+            None
         })
     }
 
-    /// Adds a member that is not in it. False: there is no room.
-    pub fn add(&mut self, head: Head, values: &[u64]) -> bool {
-        let from = self.arena.len();
-        self.begin(head);
+    pub fn is_seen(&self, at: usize) -> bool {
+        self.word(at) & SEEN != 0
+    }
+
+    /// It is there, as it was.
+    pub fn see(&mut self, at: usize) {
+        self.set_word(at, self.word(at) | SEEN);
+    }
+
+    /// It was told until a look.
+    pub fn set_told(&mut self, at: usize, told: u32) {
+        self.arena[at + 12..at + 16].copy_from_slice(&told.to_le_bytes());
+        self.set_word(at, self.word(at) | CHANGED);
+    }
+
+    /// Nothing but its mark has changed.
+    pub fn set_mark(&mut self, at: usize, mark: u32) {
+        self.arena[at + 8..at + 12].copy_from_slice(&mark.to_le_bytes());
+    }
+
+    /// Whether a member may be put in; `at`: where it is.
+    pub fn has_room(&mut self, at: Option<usize>) -> bool {
+        let has_room = self.arena.len() + HEAD_BYTES + LENGTH as usize <= ARENA_BYTES_MAX
+            && (at.is_some() || self.members < MEMBERS_MAX);
+        self.is_full |= !has_room;
+        has_room
+    }
+
+    /// Puts in how a member is now, which the look has seen.
+    pub fn put(&mut self, at: Option<usize>, head: Head, values: &[u64]) {
+        let mut rest = Vec::with_capacity(values.len());
         for (column, value) in values.iter().enumerate().filter(|(_, value)| **value != 0) {
-            self.arena.push(column as u8);
-            put_number(&mut self.arena, *value);
+            rest.push(column as u8);
+            put_number(&mut rest, *value);
         }
-        self.end(from)
+        self.put_bytes(at, head, SEEN | CHANGED, &rest);
     }
 
-    /// Adds a member of another table as it was, but for its head.
-    pub fn copy(&mut self, head: Head, other: &Table, at: usize) -> bool {
-        let from = self.arena.len();
-        self.begin(head);
-        self.arena.extend_from_slice(other.rest(at));
-        self.end(from)
-    }
-
-    fn begin(&mut self, head: Head) {
-        self.arena.extend_from_slice(&head.hash.to_le_bytes());
-        self.arena.extend_from_slice(&head.mark.to_le_bytes());
-        self.arena.extend_from_slice(&head.told.to_le_bytes());
-        self.arena.extend_from_slice(&[0; 2]);
-    }
-
-    fn end(&mut self, from: usize) -> bool {
-        if self.members >= MEMBERS_MAX || self.arena.len() > ARENA_BYTES_MAX {
-            self.arena.truncate(from);
-            return false;
+    fn put_bytes(&mut self, at: Option<usize>, head: Head, flags: u16, rest: &[u8]) {
+        let length = HEAD_BYTES + rest.len();
+        let to = match at {
+            Some(at) if self.length(at) == length => at,
+            _ => {
+                let end = self.arena.len();
+                if self.arena.capacity() < end + length {
+                    self.arena.reserve_exact(length + GROW_BYTES.max(end / 16));
+                }
+                self.arena.resize(end + length, 0);
+                end
+            }
+        };
+        let out = &mut self.arena[to..to + length];
+        out[..8].copy_from_slice(&head.hash.to_le_bytes());
+        out[8..12].copy_from_slice(&head.mark.to_le_bytes());
+        out[12..WORD].copy_from_slice(&head.told.to_le_bytes());
+        out[HEAD_BYTES..].copy_from_slice(rest);
+        self.set_word(to, rest.len() as u16 | flags);
+        self.members += at.is_none() as usize;
+        match at {
+            Some(at) if at == to => {}
+            // The hash's place in the index is the same.
+            Some(at) => {
+                self.enter(to);
+                self.set_word(at, FREE | self.word(at));
+            }
+            None if 4 * self.members > 3 * self.index.len() => self.unpack(),
+            None => self.enter(to),
         }
-        let length = (self.arena.len() - from - HEAD_BYTES) as u16;
-        self.arena[from + 16..from + 18].copy_from_slice(&length.to_le_bytes());
-        self.members += 1;
-        match 4 * self.members > 3 * self.index.len() {
-            true => self.unpack(),
-            false => self.enter(from),
-        }
-        true
     }
 
     fn enter(&mut self, at: usize) {
-        if let Some(slot) = self.slot(self.head(at).hash) {
+        if let Some(slot) = self.slot(self.hash(at)) {
             self.index[slot] = at as u32 + 1;
         }
     }
+
+    /// Appends members as the spool keeps them: all, or those that changed.
+    pub fn write(&self, all: bool, out: &mut Vec<u8>) {
+        for at in self.places() {
+            let word = self.word(at);
+            if all || word & CHANGED != 0 {
+                out.extend_from_slice(&self.arena[at..at + WORD]);
+                out.extend_from_slice(&(word & LENGTH).to_le_bytes());
+                out.extend_from_slice(&self.arena[at + HEAD_BYTES..at + self.length(at)]);
+            }
+        }
+    }
+
+    /// The spool has all of it.
+    pub fn committed(&mut self) {
+        self.clear(CHANGED);
+    }
+
+    /// Takes back what the spool kept. False: there is no room.
+    pub fn restore(&mut self, gone: &[u64], members: &[(Head, &[u8])]) -> bool {
+        self.unpack();
+        for hash in gone {
+            if let Some(at) = self.find(*hash) {
+                self.free(at);
+            }
+        }
+        self.compact();
+        self.unpack();
+        let mut has_room = true;
+        for (head, rest) in members {
+            let at = self.find(head.hash);
+            has_room &= self.has_room(at);
+            if has_room {
+                self.put_bytes(at, *head, 0, rest);
+            }
+        }
+        self.compact();
+        self.index = Vec::new();
+        has_room
+    }
+}
+
+/// Reads members as `write` writes them, of so many columns. `None`: they break off or make no sense.
+pub fn read_members<'a>(cursor: &mut Reader<'a>, columns: usize) -> Option<Vec<(Head, &'a [u8])>> {
+    let mut members = Vec::new();
+    while !cursor.is_empty() {
+        let head = Head {
+            hash: cursor.u64()?,
+            mark: cursor.u32()?,
+            told: cursor.u32()?,
+        };
+        let length = cursor.u16().filter(|length| *length <= LENGTH)?;
+        let rest = cursor.take(length as usize)?;
+        let (mut numbers, mut least) = (rest, 0);
+        while let Some((&column, behind)) = numbers.split_first() {
+            numbers = behind;
+            let value = take_number(&mut numbers)?;
+            let is_good = (least..columns).contains(&(column as usize)) && value != 0;
+            is_good.then_some(())?;
+            least = column as usize + 1;
+        }
+        members.push((head, rest));
+    }
+    Some(members)
 }
 
 /// Seven bits a byte, the lowest first.
-fn put_number(out: &mut Vec<u8>, mut value: u64) {
+pub fn put_number(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -176,89 +354,24 @@ fn put_number(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-fn take_number(bytes: &mut &[u8]) -> u64 {
-    let mut value = 0;
+/// `None`: it breaks off, or is larger than a number can be.
+pub fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
     for shift in (0..64).step_by(7) {
-        let Some((&byte, rest)) = bytes.split_first() else {
-            break;
-        };
+        let (&byte, rest) = bytes.split_first()?;
         *bytes = rest;
-        value |= ((byte & 0x7f) as u64) << shift;
+        let part = (byte & 0x7f) as u64;
+        if part << shift >> shift != part {
+            return None;
+        }
+        value |= part << shift;
         if byte < 0x80 {
-            break;
+            return Some(value);
         }
     }
-    value
+    None
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::Random;
-    use std::collections::BTreeMap;
-
-    #[test]
-    fn what_is_put_in_is_found_again_by_its_hash() {
-        let mut random = Random::new(3);
-        let mut before = Table::default();
-        let mut naive: BTreeMap<u64, (Head, Vec<u64>)> = BTreeMap::new();
-        for look in 0..20 {
-            let mut table = Table::like(&before);
-            let mut next = BTreeMap::new();
-            for _ in 0..random.below(500) {
-                // Few different ones in the low bits, by which they are placed.
-                let hash = random.below(1000) << 32 | random.below(4);
-                let head = Head {
-                    hash,
-                    mark: look,
-                    told: random.below(9) as u32,
-                };
-                if next.contains_key(&hash) {
-                    assert!(table.find(hash).is_some());
-                    continue;
-                }
-                assert_eq!(before.find(hash).is_some(), naive.contains_key(&hash));
-                if let Some(at) = before.find(hash).filter(|_| random.below(2) == 0) {
-                    assert!(table.copy(head, &before, at));
-                    next.insert(hash, (head, naive[&hash].1.clone()));
-                } else {
-                    let number = |random: &mut Random| random.number() >> random.below(64);
-                    let values: Vec<u64> = (0..7)
-                        .map(|_| number(&mut random) * random.below(2))
-                        .collect();
-                    assert!(table.add(head, &values));
-                    next.insert(hash, (head, values));
-                }
-            }
-            table.pack();
-            assert_eq!(table.find(0), None);
-            table.unpack();
-            (before, naive) = (table, next);
-            assert_eq!(before.len(), naive.len());
-            assert_eq!(before.places().count(), naive.len());
-            for (hash, (head, values)) in &naive {
-                let at = before.find(*hash).unwrap();
-                let mut found = vec![9; 7];
-                before.values(at, &mut found);
-                assert_eq!((before.head(at), &found), (*head, values));
-            }
-        }
-        assert_eq!(Table::default().find(7), None);
-    }
-
-    #[test]
-    fn there_is_no_room_beyond_the_bound() {
-        let mut table = Table::default();
-        let head = |hash| Head {
-            hash,
-            mark: 0,
-            told: 0,
-        };
-        for hash in 0..MEMBERS_MAX as u64 {
-            assert!(table.add(head(hash), &[hash]));
-        }
-        assert!(!table.add(head(u64::MAX), &[1]));
-        assert_eq!((table.len(), table.find(u64::MAX)), (MEMBERS_MAX, None));
-        assert!(table.find(77).is_some());
-    }
-}
+#[path = "table_tests.rs"]
+mod tests;
