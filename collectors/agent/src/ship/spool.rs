@@ -195,12 +195,7 @@ impl Spool {
         Ok(())
     }
 
-    fn begin_segment(
-        &mut self,
-        header: &Header,
-        cursors: &[u8],
-        payload: &[u8],
-    ) -> io::Result<()> {
+    fn begin_segment(&mut self, header: &Header, cursors: &[u8], payload: &[u8]) -> io::Result<()> {
         self.sync()?;
         let id = self.shared.lock().segments.back().map_or(1, |s| s.id + 1);
         let path = segment_path(&self.shared.dir, id);
