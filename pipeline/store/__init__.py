@@ -238,9 +238,18 @@ class Store(Droppable, Protocol):
         And the place to go on from."""
         ...
 
-    def components(self, from_ns: int, to_ns: int, node: str | None = None) -> list[Heard]:
-        """The components (of a node) whose samples touch [from_ns, to_ns], by node, component and instance. Raises TooManyComponents for more than
-        COMPONENTS_MAX."""
+    def components(self, from_ns: int, to_ns: int, node: str | None = None, kinds: Sequence[str] | None = None) -> list[Heard]:
+        """The components (of a node, of some kinds) whose samples touch [from_ns, to_ns], by node, component and instance. Raises TooManyComponents for more
+        than COMPONENTS_MAX."""
+        ...
+
+    def called(self, component: str, nodes: Sequence[str], names: Sequence[str], stems: Sequence[str], from_ns: int, to_ns: int) -> list[Heard]:
+        """As `components`, of a kind of component on some nodes the instances that are called one of `names`, or one of `stems`, a dot, and anything: of kinds of which a node
+        has tens of thousands. A stem has no dot."""
+        ...
+
+    def telling(self, component: str, nodes: Sequence[str], from_ns: int, to_ns: int) -> set[str]:
+        """Those of some nodes that have samples of a kind of component which touch [from_ns, to_ns]."""
         ...
 
     def samples(

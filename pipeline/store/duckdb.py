@@ -264,10 +264,20 @@ class DuckDBStore:
             rows, place = sums_by_time(cursor, component, names, first, grain_ns, limit)
         return rows, self._place(drops, place) if place else BEGIN
 
-    def components(self, from_ns: int, to_ns: int, node: str | None = None) -> list[Heard]:
+    def components(self, from_ns: int, to_ns: int, node: str | None = None, kinds: Sequence[str] | None = None) -> list[Heard]:
         """See `Store.components`."""
         with self._file.reading() as cursor:
-            return samples.components(cursor, node, from_ns, to_ns)
+            return samples.components(cursor, node, kinds, from_ns, to_ns)
+
+    def called(self, component: str, nodes: Sequence[str], names: Sequence[str], stems: Sequence[str], from_ns: int, to_ns: int) -> list[Heard]:
+        """See `Store.called`."""
+        with self._file.reading() as cursor:
+            return samples.called(cursor, component, nodes, names, stems, from_ns, to_ns)
+
+    def telling(self, component: str, nodes: Sequence[str], from_ns: int, to_ns: int) -> set[str]:
+        """See `Store.telling`."""
+        with self._file.reading() as cursor:
+            return samples.telling(cursor, component, nodes, from_ns, to_ns)
 
     def samples(
         self, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int = SAMPLES_MAX, names: Sequence[str] | None = None

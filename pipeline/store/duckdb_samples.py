@@ -11,13 +11,39 @@ from pipeline.store.duckdb_tables import TABLES, roll_back, table_of
 
 _TABLES = [table for table, kind in TABLES.items() if kind.name == "sample"]
 _SPAN = '"start" <= $to AND "end" >= $from'
+_NODES = "node IN (SELECT unnest($nodes::VARCHAR[]))"
 
 
-def components(cursor: duckdb.DuckDBPyConnection, node: str | None, from_ns: int, to_ns: int) -> list[Heard]:
+def components(cursor: duckdb.DuckDBPyConnection, node: str | None, kinds: Sequence[str] | None, from_ns: int, to_ns: int) -> list[Heard]:
     """See `pipeline.store.Store.components`."""
-    params: dict[str, Any] = {"from": from_ns, "to": to_ns} | ({} if node is None else {"node": node})
-    where = _SPAN if node is None else f"{_SPAN} AND node = $node"
-    parts = " UNION ALL ".join(f'SELECT node, component, instance, "start", "end" FROM {table} WHERE {where}' for table in _TABLES)
+    given = {"node": node, "kinds": None if kinds is None else list(kinds)}
+    params: dict[str, Any] = {"from": from_ns, "to": to_ns} | {name: value for name, value in given.items() if value is not None}
+    where = _SPAN + ("" if node is None else " AND node = $node") + ("" if kinds is None else " AND component IN (SELECT unnest($kinds::VARCHAR[]))")
+    tables = _TABLES if kinds is None else sorted({str(table_of(kind)) for kind in kinds})
+    return _heard(cursor, tables, where, params) if tables else []
+
+
+def called(
+    cursor: duckdb.DuckDBPyConnection, component: str, nodes: Sequence[str], names: Sequence[str], stems: Sequence[str], from_ns: int, to_ns: int
+) -> list[Heard]:
+    """See `pipeline.store.Store.called`."""
+    which = "instance IN (SELECT unnest($names::VARCHAR[]))"
+    params = {"component": component, "nodes": list(nodes), "from": from_ns, "to": to_ns, "names": list(names)}
+    if stems:
+        which += " OR (contains(instance, '.') AND split_part(instance, '.', 1) IN (SELECT unnest($stems::VARCHAR[])))"
+        params["stems"] = list(stems)
+    return _heard(cursor, [str(table_of(component))], f"component = $component AND {_SPAN} AND {_NODES} AND ({which})", params)
+
+
+def telling(cursor: duckdb.DuckDBPyConnection, component: str, nodes: Sequence[str], from_ns: int, to_ns: int) -> set[str]:
+    """See `pipeline.store.Store.telling`."""
+    params = {"component": component, "nodes": list(nodes), "from": from_ns, "to": to_ns}
+    query = f"SELECT DISTINCT node FROM {table_of(component)} WHERE component = $component AND {_SPAN} AND {_NODES}"
+    return {node for (node,) in cursor.execute(query, params).fetchall()}
+
+
+def _heard(cursor: duckdb.DuckDBPyConnection, tables: Sequence[str], where: str, params: dict[str, Any]) -> list[Heard]:
+    parts = " UNION ALL ".join(f'SELECT node, component, instance, "start", "end" FROM {table} WHERE {where}' for table in tables)
     rows = cursor.execute(
         f'SELECT node, component, instance, min("start"), max("end") FROM ({parts}) GROUP BY ALL ORDER BY node, component, instance LIMIT {COMPONENTS_MAX + 1}',
         params,

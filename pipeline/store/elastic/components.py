@@ -14,15 +14,37 @@ _KIND = KINDS["sample"].name
 _NAMED = ("node", "component", "instance")
 # Components of a page: each page reads all samples of the time again.
 COMPONENTS_PAGE = 10_000
+# Names, and beginnings of names, that one question asks for: Elasticsearch takes 65,536, and a thousand or so.
+TERMS_MAX, PREFIXES_MAX = 10_000, 500
 # What is no sample, as only those write who know no schema.
 _MISFITS = (pa.ArrowException, AttributeError, TypeError, ValueError, OverflowError)
 # How often a time is halved to find one with fewer samples.
 HALVINGS = 20
 
 
-def components(reader: Reader, node: str | None, from_ns: int, to_ns: int) -> list[Heard]:
+def components(reader: Reader, node: str | None, kinds: Sequence[str] | None, from_ns: int, to_ns: int) -> list[Heard]:
     """See `pipeline.store.Store.components`; times are exact to a microsecond."""
-    query = all_of(*_within(from_ns, to_ns), *([] if node is None else [{"term": {"node": node}}]), reader.committed(_KIND))
+    which = [] if node is None else [{"term": {"node": node}}]
+    return _heard(reader, [*which, *([] if kinds is None else [{"terms": {"component": list(kinds)}}])], from_ns, to_ns)
+
+
+def called(reader: Reader, component: str, nodes: Sequence[str], names: Sequence[str], stems: Sequence[str], from_ns: int, to_ns: int) -> list[Heard]:
+    """See `pipeline.store.Store.called`."""
+    which = [{"terms": {"instance": list(some)}} for some in _parts(names, TERMS_MAX)]
+    which += [{"bool": {"should": [{"prefix": {"instance": f"{stem}."}} for stem in some]}} for some in _parts(stems, PREFIXES_MAX)]
+    found = {one for part in which for one in _heard(reader, [{"term": {"component": component}}, {"terms": {"node": list(nodes)}}, part], from_ns, to_ns)}
+    return sorted(found)
+
+
+def telling(reader: Reader, component: str, nodes: Sequence[str], from_ns: int, to_ns: int) -> set[str]:
+    """See `pipeline.store.Store.telling`."""
+    query = all_of({"term": {"component": component}}, {"terms": {"node": list(nodes)}}, *_within(from_ns, to_ns), reader.committed(_KIND))
+    sources = [{"node": {"terms": {"field": "node"}}}]
+    return {bucket["key"]["node"] for bucket in reader.composite(reader.patterns(_KIND, from_ns, to_ns), query, sources, {}, COMPONENTS_PAGE)}
+
+
+def _heard(reader: Reader, which: Sequence[dict[str, Any]], from_ns: int, to_ns: int) -> list[Heard]:
+    query = all_of(*_within(from_ns, to_ns), *which, reader.committed(_KIND))
     sources = [{name: {"terms": {"field": name}}} for name in _NAMED]
     extent = {"first": {"min": {"field": "start"}}, "last": {"max": {"field": "end"}}}
     found = []
@@ -31,6 +53,10 @@ def components(reader: Reader, node: str | None, from_ns: int, to_ns: int) -> li
         if len(found) > COMPONENTS_MAX:
             raise TooManyComponents(f"there are more than {COMPONENTS_MAX} components")
     return sorted(found)
+
+
+def _parts(values: Sequence[str], most: int) -> list[Sequence[str]]:
+    return [values[begin : begin + most] for begin in range(0, len(values), most)]
 
 
 def samples(reader: Reader, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int, names: Sequence[str] | None) -> pa.Table:

@@ -304,9 +304,18 @@ class ElasticsearchStore:
         """See `Store.sample_sums_by_time`."""
         return self._ask(lambda reader: samples.sums_by_time(reader, component, names, after, grain_ns, limit), ())
 
-    def components(self, from_ns: int, to_ns: int, node: str | None = None) -> list[Heard]:
+    def components(self, from_ns: int, to_ns: int, node: str | None = None, kinds: Sequence[str] | None = None) -> list[Heard]:
         """See `Store.components`; of the groups that are there."""
-        return self._ask(lambda reader: components.components(reader, node, from_ns, to_ns), () if node is None else (node,), None if node is None else (node,))
+        asked = () if node is None else (node,)
+        return self._ask(lambda reader: components.components(reader, node, kinds, from_ns, to_ns), asked, asked or None)
+
+    def called(self, component: str, nodes: Sequence[str], names: Sequence[str], stems: Sequence[str], from_ns: int, to_ns: int) -> list[Heard]:
+        """See `Store.called`."""
+        return self._ask(lambda reader: components.called(reader, component, nodes, names, stems, from_ns, to_ns), nodes, nodes) if nodes else []
+
+    def telling(self, component: str, nodes: Sequence[str], from_ns: int, to_ns: int) -> set[str]:
+        """See `Store.telling`."""
+        return self._ask(lambda reader: components.telling(reader, component, nodes, from_ns, to_ns), nodes, nodes) if nodes else set()
 
     def samples(
         self, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int = SAMPLES_MAX, names: Sequence[str] | None = None

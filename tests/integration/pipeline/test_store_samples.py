@@ -128,3 +128,23 @@ def test_what_was_stored_makes_a_layers_figures(open_store):
         samples = lambda from_ns, to_ns, names=names: [store.samples("gluster_server", [("cn1", "_b1")], from_ns, to_ns, names=names)]  # noqa: E731
         (found,) = measured("gluster_server", samples, [[(T0 + 3 * S, T0 + 5 * S + S // 2)]], Grid(T0, T0 + 60 * S, 10 * S))
         assert figures(found)["read_bytes"] == 250 and figures(found)["read_latency"]["mean_s"] == 0.5 and found.known_s.tolist() == [2.5, 0, 0, 0, 0, 0]
+
+
+def test_of_tens_of_thousands_of_a_kind_some_are_found_by_name(open_store):
+    store = open_store()
+    names = ["ost1 4711", "ost1 4711.0", "ost1 4711.batch", "ost1 47110", "ost1 4711_3", "ost2 4711", "ost1 4711x.0", "ost1 ör.1000", ""]
+    store.append([disk(n, n, component="lustre_job", instance=name) for n, name in enumerate(names, 1)] + [disk(10, 0, instance="ost1 4711"), sample_event(11)])
+    store.append([disk(1, 5, node="oss2", component="lustre_job", instance="ost1 4711"), disk(2, 90, node="oss2", component="lustre_job", instance="ost1 4711")])
+
+    def found(nodes, asked, stems=(), from_s=0, to_s=60):
+        return [(one.node, one.instance) for one in store.called("lustre_job", nodes, asked, stems, T0 + from_s * S, T0 + to_s * S)]
+
+    assert found(["cn1", "oss2"], ["ost1 4711", "ost3 4711"]) == [("cn1", "ost1 4711"), ("oss2", "ost1 4711")]
+    assert found(["cn1"], ["ost1 4711"], ["ost1 4711"]) == [("cn1", "ost1 4711"), ("cn1", "ost1 4711.0"), ("cn1", "ost1 4711.batch")]
+    assert found(["cn1"], [], ["ost1 4711_3", "ost1 ör"]) == [("cn1", "ost1 ör.1000")] and found(["cn1"], [], []) == [] == found([], ["ost1 4711"])
+    assert found(["cn1"], ["ost1 4711"], (), 3, 60) == [], "not in this time"
+    assert store.called("lustre_job", ["oss2"], ["ost1 4711"], (), T0, T0 + 99 * S) == [Heard("oss2", "lustre_job", "ost1 4711", T0 + 5 * S, T0 + 91 * S)]
+    assert store.telling("lustre_job", ["cn1", "oss2", "oss3"], T0, T0 + 60 * S) == {"cn1", "oss2"}
+    assert store.telling("lustre_job", ["cn1", "oss2"], T0 + 60 * S, T0 + 99 * S) == {"oss2"} and store.telling("tape", ["cn1"], T0, T0 + 99 * S) == set()
+    assert [one.component for one in store.components(T0, T0 + 99 * S, "cn1", ["block_device", "tape", "agent"])] == ["agent", "block_device"]
+    assert store.components(T0, T0 + 99 * S, None, []) == []

@@ -32,7 +32,7 @@ class FakeStore:
         self.parts, self.proofs_ended = 2, 0
         self.old, self.gone, self.gone_letters = [], [], {}
         self.components_asked = self.samples_asked = 0
-        self.samples_max = 100_000
+        self.samples_max, self.names_asked, self.read = 100_000, [], []
 
     def add(self, job, *rows):
         self.rows.setdefault(job, []).extend(rows)
@@ -86,16 +86,32 @@ class FakeStore:
                 found[key] = found.get(key, 0) + sample["values"][name]
         return [(*key, value) for key, value in found.items() if value][:limit], str(len(self.sample_rows))
 
-    def components(self, from_ns, to_ns, node=None):
+    def components(self, from_ns, to_ns, node=None, kinds=None):
         self.components_asked += 1
+        return self._heard(from_ns, to_ns, lambda one: node in (None, one["node"]) and (kinds is None or one["component"] in kinds))
+
+    def called(self, component, nodes, names, stems, from_ns, to_ns):
+        self.names_asked.append((component, list(names)))
+
+        def is_called(one):
+            stem, dot, _ = one["instance"].partition(".")
+            return one["component"] == component and one["node"] in nodes and (one["instance"] in names or (dot and stem in stems))
+
+        return self._heard(from_ns, to_ns, is_called)
+
+    def telling(self, component, nodes, from_ns, to_ns):
+        return {one["node"] for one in self._samples(from_ns, to_ns) if one["component"] == component} & set(nodes)
+
+    def _heard(self, from_ns, to_ns, is_one):
         found = {}
         for one in self._samples(from_ns, to_ns):
-            if node in (None, one["node"]):
+            if is_one(one):
                 found.setdefault((one["node"], one["component"], one["instance"]), []).append(one)
         return [Heard(*key, min(one["start"] for one in of), max(one["end"] for one in of)) for key, of in sorted(found.items())]
 
     def samples(self, component, of, from_ns, to_ns, most=100_000, names=None):
         self.samples_asked += 1
+        self.read += [(component, *one) for one in of]
         found = [one for one in self._samples(from_ns, to_ns) if one["component"] == component and (one["node"], one["instance"]) in of]
         if len(found) > self.samples_max:
             raise TooManySamples(component, self.samples_max, found[self.samples_max]["start"] - 1)
