@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from . import FOREVER_NS
-from .facts import ADDRESS, KINDS, Failover, FileSystem, Forwarder, Forwarding, Member, Port, Server, Site, Target
+from .facts import ADDRESS, KINDS, NID, Failover, FileSystem, Forwarder, Forwarding, Member, Port, Server, Site, Target
 from .fold import shown
 
 ADDED, REMOVED = "+", "-"
@@ -99,7 +99,7 @@ def _ports(_: tuple, facts: list[Port]) -> str:
 
 def _members(key: tuple, facts: list[Member]) -> str:
     # Each address is one node's: a line for all of them.
-    name = shown(fact.name for fact in facts) if key[0] == ADDRESS else key[1]
+    name = shown(fact.name for fact in facts) if key[0] in (ADDRESS, NID) else key[1]
     return f"{key[0]} {name}: {shown(fact.node for fact in facts)}"
 
 
@@ -115,7 +115,7 @@ _LINES: dict[type, Callable[[str, Any], list[Line]]] = {
     ),
     Server: _servers,
     Port: _grouped("port", lambda fact: (fact.switch, fact.is_switch), _ports),
-    Member: _grouped("member", lambda fact: (fact.kind, "" if fact.kind == ADDRESS else fact.name), _members),
+    Member: _grouped("member", lambda fact: (fact.kind, "" if fact.kind in (ADDRESS, NID) else fact.name), _members),
     Failover: _grouped(
         "failover", lambda fact: (fact.file_system, fact.from_ns, fact.to_ns, fact.server),
         lambda key, facts: f"{key[0]}: {shown(fact.target for fact in facts)} at {key[3]} from {utc(key[1])} {'on' if key[2] == FOREVER_NS else f'to {utc(key[2])}'}",

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 # What a node may be a member of, one of each kind at most.
 CABINET, GROUP, CLASS, ENCLOSURE = MEMBER_KINDS = ("cabinet", "group", "class", "enclosure")
-# A member, too, of which each is one node's: the address that servers of files know it by.
-ADDRESS = "address"
+# Members, too, of which each is one node's: the address that servers of files know it by, and the one with a network of Lustre's ("10.0.0.7@o2ib").
+ADDRESS, NID = "address", "nid"
 
 
 class FileSystem(NamedTuple):
@@ -63,7 +63,7 @@ class Port(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A node in a cabinet, group, class or enclosure, or with an address."""
+    """A node in a cabinet, group, class or enclosure, or with an address or NID."""
 
     node: str
     kind: str

@@ -9,7 +9,7 @@ from ipaddress import IPv4Address
 from jobdb.types import NAME_LENGTH_MAX
 
 from . import FOREVER_NS, NAMES_MAX, SERVERS_MAX
-from .facts import ADDRESS, CABINET, CLASS, ENCLOSURE, GROUP, KINDS, Failover, FileSystem, Forwarder, Forwarding, Member, Port, Server, Target
+from .facts import ADDRESS, CABINET, CLASS, ENCLOSURE, GROUP, KINDS, NID, Failover, FileSystem, Forwarder, Forwarding, Member, Port, Server, Target
 from .files import Block, Mistakes
 from .values import Budget, TooMany, Values, dealt
 
@@ -21,6 +21,7 @@ SWITCH = "switch"
 NUMBER_MAX = 0xFFFF
 _NUMBERS = re.compile(r"[0-9,\- :]+", re.ASCII)
 _FIELD = re.compile(r"\{(.*?)\}")
+_NETWORK, _FIRST = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII), re.compile(r"(?<=[a-z])0$")
 
 
 @dataclass
@@ -90,7 +91,7 @@ def _target(values: Values, draft: Draft) -> None:
     targets |= {f"{kind.upper()}{number:04x}" if kind in _LUSTRE else f"{kind}{number}": number for number in numbers}
     servers, each = values.nodes("servers", may_repeat=True), values.count("each", len(targets) or 1)
     others = _others(values, list(dict.fromkeys(servers)))
-    component, instance = values.text("component", kind), values.text("instance", "{file_system}-{name}" if kind in _LUSTRE else "{name}")
+    component, instance = values.text("component", f"lustre_{kind}" if kind in _LUSTRE else kind), values.text("instance", "{file_system}-{name}" if kind in _LUSTRE else "{name}")
     for server, served in dealt(values, "servers", servers, list(targets), each):
         for target in served:
             shown = _filled(values, component, instance, {"file_system": file_system, "name": target, "number": targets[target], "server": server})
@@ -147,16 +148,22 @@ def _members(kind: str):
 
 
 def _address(values: Values, draft: Draft) -> None:
-    nodes, addresses = values.nodes("nodes"), values.nodes("addresses")
+    nodes, addresses, network = values.nodes("nodes"), values.nodes("addresses"), values.text("network")
+    if network and not _NETWORK.fullmatch(network):
+        values.wrong(f"network: {ascii(network)[:80]} is none of Lustre's, such as tcp, o2ib or o2ib1")
     if values.is_whole and len(nodes) != len(addresses):
         values.wrong(f"{len(nodes)} nodes and {len(addresses)} addresses: each node has one, in the same order")
         return
     for address in addresses:
-        if not _is_address(address):
+        # Some networks count their nodes.
+        if not _is_address(address) and not (network and address.isdecimal()):
             values.wrong(f"addresses: {address} is no IPv4 address, such as 10.77.0.21")
             return
-        draft.names[ADDRESS, address].append(values.where)
-    draft.add(values.where, [Member(node, ADDRESS, address) for node, address in zip(nodes, addresses, strict=False)])
+    # The first network of a kind is written without its number.
+    named = [f"{address}@{_FIRST.sub('', network)}" if network else address for address in addresses]
+    for name in named:
+        draft.names[NID if network else ADDRESS, name].append(values.where)
+    draft.add(values.where, [Member(node, NID if network else ADDRESS, name) for node, name in zip(nodes, named, strict=False)])
 
 
 def _is_address(text: str) -> bool:

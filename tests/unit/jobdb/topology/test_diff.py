@@ -40,6 +40,8 @@ def test_every_kind_has_its_words():
 def test_addresses_are_one_line():
     found = difference(EMPTY, site(*(Member(f"cn{n}", "address", f"10.0.0.{n}") for n in range(1, 4))))
     assert [str(line) for line in found.lines()] == ["+ address 10.0.0.[1-3]: cn[1-3]"]
+    found = difference(EMPTY, site(*(Member(f"cn{n}", "nid", f"10.0.0.{n}@tcp") for n in range(1, 3))))
+    assert [str(line) for line in found.lines()] == ["+ nid 10.0.0.[1-2]@tcp: cn[1-2]"]
 
 
 @pytest.mark.parametrize("name", ["small", "taihulight"])

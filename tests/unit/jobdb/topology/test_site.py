@@ -57,7 +57,7 @@ def test_taihulights_rule():
     table = [*range(16), *range(64, 80), *range(16, 64)]
     assert forwarder == {f"vn{x}": f"fwd{table[x // 512]}" for x in range(40_960)}
     assert {fact.node for fact in site.facts[Forwarder] if fact.file_system == "online1"} == {f"fwd{n}" for n in range(96)}
-    assert Target("online1", "OST008f", "ost", 143, "ost", "online1-OST008f") in site.facts[Target]
+    assert Target("online1", "OST008f", "ost", 143, "lustre_ost", "online1-OST008f") in site.facts[Target]
     servers = {(fact.target, fact.place): fact.server for fact in site.facts[Server] if fact.file_system == "online2"}
     assert (servers["OST0000", 0], servers["OST0000", 1], servers["OST0001", 0], servers["OST0001", 1]) == ("oss144", "oss145", "oss145", "oss144")
     places = {(fact.node, fact.kind): fact.name for fact in site.facts[Member]}
@@ -83,6 +83,15 @@ def test_addresses_go_to_nodes_in_their_order(site):
     assert {fact[:1] + fact[2:] for fact in found.facts[Member] if fact.kind == "address"} == {("cn1", "10.77.0.9"), ("cn2", "10.77.0.10"), ("cn3", "10.78.0.1")}
 
 
+def test_a_node_has_an_address_on_a_network_of_lustres_besides(site):
+    text = '[[address]]\nnodes = "cn1"\naddresses = "10.77.0.9"\n[[address]]\nnodes = "cn[1-2]"\naddresses = "10.78.0.[1-2]"\nnetwork = "{}"\n'
+    for network, shown in (("o2ib", "o2ib"), ("o2ib0", "o2ib"), ("o2ib10", "o2ib10"), ("tcp0", "tcp")):
+        found = {(fact.node, fact.kind): fact.name for fact in site(CLIENTS + text.format(network)).facts[Member] if fact.kind in ("address", "nid")}
+        assert found == {("cn1", "address"): "10.77.0.9", ("cn1", "nid"): f"10.78.0.1@{shown}", ("cn2", "nid"): f"10.78.0.2@{shown}"}
+    numbered = site(CLIENTS + '[[address]]\nnodes = "cn1"\naddresses = "17"\nnetwork = "gni"\n')
+    assert Member("cn1", "nid", "17@gni") in numbered.facts[Member]
+
+
 FORWARDING = '[[forwarding]]\nfile_system = "fs"\nnodes = "{}"\nforwarders = "{}"\n'
 TARGET = '[[target]]\nfile_system = "fs"\nkind = "ost"\nnumbers = "{}"\nservers = "{}"\n'
 
@@ -106,11 +115,14 @@ TARGET = '[[target]]\nfile_system = "fs"\nkind = "ost"\nnumbers = "{}"\nservers 
         (CLIENTS + '[[address]]\nnodes = "cn1"\naddresses = "10.0.0.1"\n[[address]]\nnodes = "cn1"\naddresses = "10.0.0.2"\n', [r"cn1 in two of address"]),
         (CLIENTS + '[[address]]\nnodes = "cn1"\naddresses = "10.0.0.1"\n[[address]]\nnodes = "cn2"\naddresses = "10.0.0.1"\n', ["there is an address 10.0.0.1 already"]),
         (CLIENTS + '[[address]]\nnodes = "cn[1-2]"\naddresses = "10.0.0.[255-256]"\n', ["addresses: 10.0.0.256 is no IPv4 address"]),
+        (CLIENTS + '[[address]]\nnodes = "cn1"\naddresses = "17"\n', ["addresses: 17 is no IPv4 address"]),
+        (CLIENTS + '[[address]]\nnodes = "cn1"\naddresses = "10.0.0.1"\nnetwork = "O2IB 1"\n', ["network: 'O2IB 1' is none of Lustre's, such as tcp"]),
+        (CLIENTS + '[[address]]\nnodes = "cn1"\naddresses = "10.0.0.1"\nnetwork = "tcp"\n[[address]]\nnodes = "cn2"\naddresses = "10.0.0.1"\nnetwork = "tcp0"\n', ["there is a nid 10.0.0.1@tcp already"]),
         (SYSTEM + TARGET.format("0", "o1") + 'component = "gluster_server"\ninstance = "/b/1"\n', ["slashes: _b_1"]),
         (CLIENTS + '[[address]]\nnodes = "cn9"\naddresses = "10.0.0.1"\n', [r"cn9: in no \[\[class\]\]"]),
         (SYSTEM + TARGET.format("70000", "o1"), ["numbers: 70000 is over 65535"]),
         (SYSTEM + TARGET.format("0", "o1") + 'instance = "{nothing}"\n', [r"instance: \{nothing\} is not known here; there are \{file_system\}"]),
-        (SYSTEM + TARGET.format("0-1", "o1") + 'instance = "sda"\n', ["instance: fs/OST0001 and fs/OST0000 would both be ost sda on o1"]),
+        (SYSTEM + TARGET.format("0-1", "o1") + 'instance = "sda"\n', ["instance: fs/OST0001 and fs/OST0000 would both be lustre_ost sda on o1"]),
         (SYSTEM + SYSTEM, ["name: there is a file system fs already, in site0.toml:1"]),
         (SYSTEM + 'mounts = "/a/"\n' + SYSTEM.replace("fs", "gs") + 'mounts = ["/a"]\n', ["mounts: /a is fs's"]),
         (SYSTEM + 'mounts = "a"\n', ["mounts: expected absolute paths"]),
