@@ -1,7 +1,8 @@
 """What each layer between a job and its files did in the job's time: docs/layers.md says what that means.
 
-`served` tells which components it was, `others` which other jobs they served, `amounts` puts samples on steps, `clients` tells what a component did for some of its
-clients, `asked` what the job's processes asked for, and `job` puts all of it together.
+`served` tells which components it was, `others` which other jobs they served, `each` what servers count of the job or of its nodes one by one, `amounts` puts samples on
+steps, `clients` tells what a component did for some of its clients, `own` what it did for the job, `figures` what the job's processes asked for, `plan` all but the samples,
+and `job` puts all of it together.
 """
 
 CLIENT, FORWARDING, STORAGE, METADATA = LAYERS = ("client", "forwarding", "storage", "metadata")
@@ -17,6 +18,10 @@ JOBS_MAX, NODES_MAX, JOB_NODES_MAX = 50_000, 50_000, 300_000
 LONG_NS = 30 * 24 * 3600 * 10**9
 # Clients of one component that are told apart, and samples of clients that are looked at; beyond it nothing is told apart.
 CLIENTS_MAX, CLIENT_SAMPLES_MAX = 5000, 1_000_000
+# Names of the job, or of its nodes, at targets of a file system, that are looked for; beyond it nothing is known to be the job's.
+NAMES_MAX = 100_000
+# Nodes of a job whose own caches are looked at; of a larger job nothing is told of them.
+CACHE_NODES_MAX = 64
 # Components of which samples are asked for in one question.
 AT_ONCE = 16
 # Keys of other jobs that are told of a component.

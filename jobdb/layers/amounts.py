@@ -19,6 +19,8 @@ PIECE_NS, FEW = 3600 * SECOND_NS, 10_000
 # Samples that touch a time, of each of some components.
 Samples = Callable[[int, int], Sequence[pa.Table]]
 Buckets = dict[float, float]
+# Figures that are told apart by the names of their values.
+METADATA = ("metadata_ops", "metadata_time")
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,13 @@ class Grid:
 class Amounts:
     """What a component did in each step. sums: by figure of `pipeline.schema.components.FIGURES`, times in s, NaN where nothing is known; a figure that it does not
     tell is missing; of `queue` the mean, times the seconds in `queue_s`. queue_max: in all. known_s: how much of each step is known. buckets: by figure of times and
-    name of the value, how many operations took up to so many s."""
+    name of the value, how many operations took up to so many s. named: by figure of metadata and name of the value, what counters add up to, times in s."""
 
     known_s: np.ndarray
     sums: dict[str, np.ndarray] = field(default_factory=dict)
     queue_max: float | None = None
     buckets: dict[tuple[str, str], Buckets] = field(default_factory=dict)
+    named: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def add(self, name: str, step: np.ndarray, values: np.ndarray) -> None:
         """Values of places in `step`, NaN where not known."""
@@ -67,6 +70,18 @@ class Amounts:
         step = step[is_known]
         here[step] = np.where(np.isnan(here[step]), 0.0, here[step])
         np.add.at(here, step, values[is_known])
+
+    def add_counter(self, kind: Component, figure: str, name: str, step: np.ndarray, moved: np.ndarray) -> None:
+        """What a counter of `kind` moved by, which bears a figure; NaN where nothing is known."""
+        amount = moved * (kind.unit_s(name) if figure.endswith("_time") else 1.0)
+        self.add(figure, step, amount)
+        if figure in METADATA and not np.isnan(amount).all():
+            self.named[figure, name] = self.named.get((figure, name), 0.0) + float(np.nansum(amount))
+
+    def take_queue(self, service: "Amounts") -> None:
+        """Its requests wait in the queue of another component."""
+        self.sums |= {name: service.sums[name] for name in ("queue", "queue_s") if name in service.sums}
+        self.queue_max = service.queue_max
 
     def total(self, name: str) -> float | None:
         """What the steps add up to; None where nothing is known."""
@@ -82,6 +97,8 @@ def together(parts: Sequence[Amounts], count: int) -> Amounts:
             whole.add(name, steps, values)
         for key, buckets in part.buckets.items():
             _add_buckets(whole.buckets.setdefault(key, {}), buckets)
+        for key, amount in part.named.items():
+            whole.named[key] = whole.named.get(key, 0.0) + amount
         if part.queue_max is not None:
             whole.queue_max = part.queue_max if whole.queue_max is None else max(whole.queue_max, part.queue_max)
     return whole
@@ -170,12 +187,12 @@ def _take(
         mean, most = value.mean[is_inside], np.maximum(value.max[is_inside], 0.0)
         found.add("queue", step, np.maximum(mean, 0.0) * known_s[is_inside])
     else:
-        is_time = figure.endswith("_time") or figure == "queue"
-        amount = np.where(np.isnan(value.per_s), np.nan, np.maximum(value.moved, 0.0) * (kind.unit_s(name) if is_time else 1.0))[is_inside]
-        found.add(figure, step, amount)
+        moved = np.where(np.isnan(value.per_s), np.nan, np.maximum(value.moved, 0.0))[is_inside]
         if figure != "queue":
+            found.add_counter(kind, figure, name, step, moved)
             return
-        mean = amount
+        mean = amount = moved * kind.unit_s(name)
+        found.add("queue", step, amount)
         most = np.divide(amount, known_s[is_inside], out=np.full(len(amount), np.nan), where=known_s[is_inside] > 0)
     found.add("queue_s", step, np.where(np.isnan(mean), np.nan, known_s[is_inside]))
     if not np.isnan(most).all():

@@ -1,5 +1,6 @@
 """Figures of a layer or of one of its components, as they are told."""
 
+from collections.abc import Iterator, Mapping
 from math import inf, isfinite
 from typing import Any
 
@@ -13,6 +14,7 @@ from .amounts import Amounts, Buckets
 
 VOLUMES = ("read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops")
 KINDS = ("read", "write", "metadata")
+CACHE = ("cache_hits", "cache_misses", "cache_discards")
 # So much of all operations took no longer.
 _P95 = 0.95
 
@@ -21,20 +23,21 @@ Figures = dict[str, Any]
 
 def blank() -> Figures:
     """Nothing is known."""
-    names = (*VOLUMES, *(f"{kind}_latency" for kind in KINDS), "queue_mean", "queue_max", "cache_hits", "cache_misses")
-    return dict.fromkeys(names)
+    return dict.fromkeys((*VOLUMES, *(f"{kind}_latency" for kind in KINDS), "metadata", "queue_mean", "queue_max", *CACHE))
 
 
 def figures(amounts: Amounts) -> Figures:
-    """Of what components did: volumes, mean latencies and the time that 95 of 100 operations did not exceed, s, and the mean and highest queue of one of them."""
+    """Of what components did: volumes, mean latencies and the time that 95 of 100 operations did not exceed, s, metadata operations by name, and the mean and highest queue
+    of one of them."""
     found = blank()
-    for name in (*VOLUMES, "cache_hits", "cache_misses"):
+    for name in (*VOLUMES, *CACHE):
         total = amounts.total(name)
         found[name] = None if total is None else round(total)
     for kind in KINDS:
         time_s, ops = amounts.total(f"{kind}_time"), amounts.total(f"{kind}_ops")
         if time_s is not None and ops is not None:
             found[f"{kind}_latency"] = {"mean_s": time_s / ops if ops > 0 else None, "p95_s": _p95(amounts, f"{kind}_time")}
+    found["metadata"] = _by_name(amounts.named)
     queue_s = amounts.total("queue_s")
     if queue_s:
         found |= {"queue_mean": (amounts.total("queue") or 0.0) / queue_s, "queue_max": amounts.queue_max}
@@ -55,7 +58,27 @@ def asked(runs: Runs, which: np.ndarray) -> Figures:
         if timed_ops:
             buckets = dict(zip([*(BOUNDS_NS / 1e9).tolist(), inf], map(float, took(runs, timed)["counts"]), strict=True))
             found[f"{kind}_latency"] = {"mean_s": int(runs.busy_ns[timed].sum()) / timed_ops / 1e9, "p95_s": _bound(buckets, _P95)}
+    found["metadata"] = _by_name(dict(_operations(runs, which)))
     return found
+
+
+def _operations(runs: Runs, which: np.ndarray) -> Iterator[tuple[tuple[str, str], float]]:
+    """Metadata operations and their times, as of `Amounts.named`; times of those whose runs tell them all."""
+    for name in METADATA_OPS:
+        here = which & runs.mask(name)
+        yield ("metadata_ops", name), float(runs.count[here].sum())
+        if here.any() and not (here & runs.coarse).any():
+            yield ("metadata_time", f"{name}_ns"), float(runs.busy_ns[here].sum()) / 1e9
+
+
+def _by_name(named: Mapping[tuple[str, str], float]) -> list[dict[str, Any]] | None:
+    """The operations that there were, most first, and the mean time of one where that is told; None where none is told by name."""
+    ops = {name: count for (figure, name), count in named.items() if figure == "metadata_ops"}
+    if not ops:
+        return None
+    times = {name.removesuffix("_ns"): time_s for (figure, name), time_s in named.items() if figure == "metadata_time"}
+    told = [{"name": name, "ops": round(count), "mean_s": times[name] / count if name in times else None} for name, count in ops.items() if round(count) > 0]
+    return sorted(told, key=lambda one: (-one["ops"], one["name"]))
 
 
 def _p95(amounts: Amounts, figure: str) -> float | None:

@@ -1,22 +1,22 @@
 """The layers of one job: what their components did, what of it was the job's, and how much more that is than the layer before was asked for."""
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline.schema.components import COMPONENTS
 from pipeline.store import Store, TooManySamples
 
-from . import AT_ONCE, CLIENT, CLIENT_SAMPLES_MAX, JOBS_SHOWN_MAX, LAYERS, METADATA, SAMPLES_MAX, STORAGE, TooManyToTell
+from . import CLIENT, CLIENT_SAMPLES_MAX, JOBS_SHOWN_MAX, LAYERS, METADATA, SAMPLES_MAX, STORAGE, TooManyToTell
 from .amounts import Amounts, Grid, measured, together
 from .clients import apportioned
-from .figures import VOLUMES, Figures, blank, figures
+from .each import CLIENTS, JOB_STATS
+from .figures import CACHE, VOLUMES, Figures, blank, figures
+from .own import counted
 from .plan import Part, Plan, System
+from .reading import Reader, batches
 from .served import Served
 
 # Steps of the figures of the whole time: what is shared among clients is shared in each of them.
@@ -25,45 +25,15 @@ STEPS_MAX = 2000
 _BYTES = ("read_bytes", "write_bytes")
 
 
-class Reader:
-    """Samples of the components of a plan. Raises TooManyToTell where they are more than `most`."""
-
-    def __init__(self, plan: Plan, store: Store, most: int) -> None:
-        self._store, self._offsets, self._most, self._read = store, dict(plan.offsets), most, 0
-
-    def ahead_ns(self, node: str) -> int:
-        """By how much a server's clock is ahead."""
-        return self._offsets.get(node, 0)
-
-    def of(self, component: str, of: Sequence[tuple[str, str]], names: Sequence[str] | None) -> Callable[[int, int], pa.Table]:
-        """Those of some instances (node, instance) whose clocks are all ahead by as much, with their times set right. names: as of `Store.samples`."""
-        ahead_ns = self.ahead_ns(of[0][0])
-
-        def samples(from_ns: int, to_ns: int) -> pa.Table:
-            if self._read <= self._most:
-                try:
-                    found = self._store.samples(component, of, max(from_ns + ahead_ns, 0), max(to_ns + ahead_ns, 0), names=names)
-                except TooManySamples as error:
-                    error.until_ns -= ahead_ns
-                    raise
-                self._read += found.num_rows
-            if self._read > self._most:
-                raise TooManyToTell(f"the components that served the job have told more than {self._most} samples in its time, and no more are looked at")
-            for name in ("start", "end") if ahead_ns else ():
-                found = found.set_column(found.column_names.index(name), name, pc.subtract(found[name], ahead_ns))
-            return found
-
-        return samples
-
-
 @dataclass
 class _Told:
-    """What a component did. own: of it for the job; None where that cannot be told apart."""
+    """What a component did. own: of it for the job; None where that cannot be told apart. is_exact: not of bytes alone."""
 
     part: Part
     whole: Amounts
     own: Amounts | None
     how: str | None
+    is_exact: bool = False
 
     @property
     def is_heard(self) -> bool:
@@ -72,17 +42,18 @@ class _Told:
 
 def layers(plan: Plan, store: Store) -> dict[str, Any]:
     """The answer of the API. Raises TooManyToTell, and StoreError."""
-    reader, clients = Reader(plan, store, SAMPLES_MAX), Reader(plan, store, CLIENT_SAMPLES_MAX)
+    reader, clients, caches = Reader(plan, store, SAMPLES_MAX), Reader(plan, store, CLIENT_SAMPLES_MAX), Reader(plan, store, CLIENT_SAMPLES_MAX)
     length_ns = plan.to_ns - plan.from_ns
     grid = Grid(plan.from_ns, plan.to_ns, max(STEP_NS, -(-length_ns // STEPS_MAX)))
     systems = []
     for system in plan.systems:
-        found = [_client(system)]
+        found = [_client(system, caches, grid)]
         before = {CLIENT: system.asked}
         for layer in LAYERS[1:]:
             parts = [part for part in system.parts if part.served.layer == layer]
             wholes = _measured([part.served for part in parts], reader, grid)
-            told = [_told(part, whole, clients, grid) for part, whole in zip(parts, wholes, strict=True)]
+            owns = counted(parts, wholes, clients, grid)
+            told = [_told(part, whole, own, clients, grid) for part, whole, own in zip(parts, wholes, owns, strict=True)]
             if told:
                 found.append(_layer(layer, told, before, grid))
         systems.append({"name": system.name, "kind": system.kind, "layers": found})
@@ -90,64 +61,74 @@ def layers(plan: Plan, store: Store) -> dict[str, Any]:
 
 
 def _measured(components: Sequence[Served], reader: Reader, grid: Grid) -> list[Amounts]:
+    """What each did, and what waited for it."""
+    found = _counters(components, reader, grid)
+    queues = {place: kind.queue for place, one in enumerate(components) if (kind := COMPONENTS.get(one.component)) is not None and kind.queue is not None}
+    services = {place: replace(components[place], component=queue.of, instance=queue.instance, clients=None) for place, queue in queues.items()}
+    # All targets of a server have one.
+    once = {_service(one): one for one in services.values()}
+    of_service = dict(zip(once, _counters(list(once.values()), reader, grid), strict=True))
+    for place, service in services.items():
+        found[place].take_queue(of_service[_service(service)])
+    return found
+
+
+def _service(one: Served) -> tuple[Any, ...]:
+    return one.node, one.component, one.instance, one.spans
+
+
+def _counters(components: Sequence[Served], reader: Reader, grid: Grid) -> list[Amounts]:
     """What each did; asked for together is what is of one kind."""
-    alike, found = defaultdict(list), {}
-    for place, one in enumerate(components):
-        alike[one.component, reader.ahead_ns(one.node)].append(place)
-    for (component, _), places in alike.items():
-        for begin in range(0, len(places), AT_ONCE):
-            some = places[begin : begin + AT_ONCE]
-            samples = _each([(components[place].node, components[place].instance) for place in some], component, reader)
-            found |= zip(some, measured(component, samples, [components[place].spans for place in some], grid), strict=True)
+    found: dict[int, Amounts] = {}
+    for _, places in batches([(one.component, reader.ahead_ns(one.node)) for one in components]):
+        some = [components[place] for place in places]
+        kind = COMPONENTS.get(some[0].component)
+        # Of the values those that figures are made of, where their names are known, as those of histograms are not.
+        names = None if kind is None or kind.figures is None else kind.names(kind.figures.values)
+        samples = reader.each(some[0].component, [[(one.node, one.instance)] for one in some], names)
+        found |= zip(places, measured(some[0].component, samples, [one.spans for one in some], grid), strict=True)
     return [found[place] for place in range(len(components))]
 
 
-def _each(of: Sequence[tuple[str, str]], component: str, reader: Reader) -> Callable[[int, int], list[pa.Table]]:
-    """The samples of each of some instances: of the values those that figures are made of, where their names are known, as those of histograms are not."""
-    kind = COMPONENTS.get(component)
-    names = None if kind is None or kind.figures is None else kind.names(kind.figures.values)
-    # One that is another target since is there twice.
-    once = list(dict.fromkeys(of))
-    every, instances = reader.of(component, once, names), pa.array(["\0".join(one) for one in once])
-
-    def samples(from_ns: int, to_ns: int) -> list[pa.Table]:
-        found = every(from_ns, to_ns)
-        which = pc.index_in(pc.binary_join_element_wise(found["node"], found["instance"], "\0"), instances).to_numpy()
-        order = np.argsort(which, kind="stable")
-        found, ends = found.take(pa.array(order)), np.searchsorted(which[order], np.arange(len(once)), side="right")
-        of_each = {one: found.slice(begin, end - begin) for one, begin, end in zip(once, [0, *ends[:-1]], ends, strict=True)}
-        return [of_each[one] for one in of]
-
-    return samples
-
-
-def _told(part: Part, whole: Amounts, clients: Reader, grid: Grid) -> _Told:
+def _told(part: Part, whole: Amounts, counted: Amounts | None, clients: Reader, grid: Grid) -> _Told:
+    """counted: what was counted for the job by itself."""
     if not whole.known_s.any():
         return _Told(part, whole, None, None)
+    if part.count is not None and counted is not None and (part.count.how == JOB_STATS or part.is_shared):
+        return _Told(part, whole, counted, part.count.how, is_exact=True)
     if not part.is_shared:
-        return _Told(part, whole, whole, "alone")
+        return _Told(part, whole, whole, "alone", is_exact=True)
     own = apportioned(part.served, whole, clients.of, part.clients, grid)
-    return _Told(part, whole, own, None if own is None else "clients")
+    return _Told(part, whole, own, None if own is None else CLIENTS)
 
 
-def _client(system: System) -> dict[str, Any]:
+def _client(system: System, caches: Reader, grid: Grid) -> dict[str, Any]:
+    """What processes asked for, and how caches of their nodes did: theirs where no other job was there."""
     nothing = {"read": None, "write": None}
-    told = {"figures": system.asked, "own": system.asked, "how": "alone", "of": None, "amplification": nothing, "other_jobs": 0, "components": []}
-    return {"layer": CLIENT, **told}
+    try:
+        found = together(_counters([part.served for part in system.caches], caches, grid), grid.count)
+    except (TooManySamples, TooManyToTell):
+        found = Amounts(np.zeros(grid.count))
+    cached = {name: figures(found)[name] for name in CACHE}
+    is_alone = not any(part.is_shared for part in system.caches)
+    told = {"figures": system.asked | cached, "own": system.asked | (cached if is_alone else {}), "how": "alone", "of": None, "amplification": nothing}
+    return {"layer": CLIENT, **told, "other_jobs": 0, "components": []}
 
 
 def _layer(layer: str, told: list[_Told], before: dict[str, Figures], grid: Grid) -> dict[str, Any]:
     """A layer; `before` gets what it did for the job. Disks beneath servers of files are no more than these once more, and are not added to them."""
     heard = [one for one in told if one.is_heard]
     of_files = [one for one in heard if serves(one.part.served) == "files"]
-    counted = of_files or heard
-    whole = together([one.whole for one in counted], grid.count)
-    hows = {one.how for one in counted}
+    caches = [one for one in heard if serves(one.part.served) == "caches"]
+    added = of_files or [one for one in heard if one not in caches]
+    whole = together([one.whole for one in (*added, *caches)], grid.count)
+    hows = {one.how for one in added}
     how = None if None in hows or not hows else hows.pop() if len(hows) == 1 else "mixed"
     own = None
     if how is not None:
-        owns = together([one.own for one in counted if one.own is not None], grid.count)
-        own = _only_bytes(owns) if how != "alone" else figures(owns)
+        mine = caches if all(one.how == "alone" for one in caches) else []
+        owns = together([one.own for one in (*added, *mine) if one.own is not None], grid.count)
+        own = figures(owns) if all(one.is_exact for one in added) else _only_bytes(owns)
     # Metadata servers are asked by clients and forwarding nodes, not by storage.
     ahead = [name for name in reversed(before) if (name, layer) != (STORAGE, METADATA)]
     of = next((name for name in ahead if any(before[name][one] is not None for one in _BYTES)), None)
@@ -156,14 +137,14 @@ def _layer(layer: str, told: list[_Told], before: dict[str, Figures], grid: Grid
         before[layer] = own
     return {
         "layer": layer, "figures": figures(whole) if heard else blank(), "own": own, "how": how, "of": of, "amplification": amplification,
-        "other_jobs": len(set().union(*(jobs.keys for jobs in {one.part.other_jobs for one in told}))), "components": [_component(one, bool(of_files) and serves(one.part.served) != "files") for one in told],
+        "other_jobs": len(set().union(*(jobs.keys for jobs in {one.part.other_jobs for one in told}))), "components": [_component(one, bool(of_files) and serves(one.part.served) == "devices") for one in told],
     }  # fmt: skip
 
 
 def _component(told: _Told, is_beneath: bool) -> dict[str, Any]:
     served, own = told.part.served, None
     if told.own is not None:
-        own = figures(told.own) if told.how == "alone" else _only_bytes(told.own)
+        own = figures(told.own) if told.is_exact else _only_bytes(told.own)
     return {
         "node": served.node, "component": served.component, "instance": served.instance, "target": served.target, "is_certain": served.is_certain,
         "is_beneath": is_beneath,

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +12,15 @@ import pyarrow.compute as pc
 from jobdb.job import Job
 from jobdb.repository import JobDB
 from jobdb.runs import Runs
-from jobdb.topology.facts import ADDRESS
+from jobdb.topology.facts import ADDRESS, NID
 from jobdb.topology.questions import Way
 from pipeline.steps import MARGIN_NS
 from pipeline.store import Heard, Store
 
-from . import FILES_MAX, Span
+from . import FILES_MAX, Span, each
 from .figures import Figures, asked, blank
 from .others import Anywhere, Jobs, OnNodes
-from .served import EVER, Clients, Served, Serving
+from .served import EVER, HEARD, Clients, Served, Serving
 
 _BYTES = ("read_bytes", "write_bytes")
 
@@ -39,22 +39,25 @@ class Client:
 @dataclass(frozen=True)
 class Part:
     """A component that served the job. other_jobs: those that it served meanwhile. is_shared: there are any, or it is not known that there are none, or it
-    served another file system that the job used. clients: those through which the job reaches it, None where not of all the address is known."""
+    served another file system that the job used. clients: those through which the job reaches it, None where not of all the address is known. count: what counts of
+    it what it did for the job, where that is counted by itself."""
 
     served: Served
     other_jobs: Jobs
     is_shared: bool
     clients: tuple[Client, ...] | None
+    count: each.Count | None = None
 
 
 @dataclass(frozen=True)
 class System:
-    """A file system that the job used. asked: what its processes asked for in it."""
+    """A file system that the job used. asked: what its processes asked for in it. caches: of the job's own nodes."""
 
     name: str
     kind: str
     asked: Figures
     parts: tuple[Part, ...]
+    caches: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Plan:
 
     def nodes(self) -> list[str]:
         """Those of which samples are read."""
-        return sorted({part.served.node for system in self.systems for part in system.parts})
+        return sorted({part.served.node for system in self.systems for part in (*system.parts, *system.caches)})
 
 
 def plan(job: Job, runs: Runs, is_seen: bool, from_ns: int, to_ns: int, store: Store, jobdb: JobDB) -> Plan:
@@ -86,21 +89,30 @@ def plan(job: Job, runs: Runs, is_seen: bool, from_ns: int, to_ns: int, store: S
     def heard(node: str) -> list[Heard]:
         # What does not change is told once in a while.
         shift_ns = offsets.get(node, 0)
-        return store.components(max(from_ns - MARGIN_NS + shift_ns, 0), to_ns + MARGIN_NS + shift_ns, node)
+        return store.components(max(from_ns - MARGIN_NS + shift_ns, 0), to_ns + MARGIN_NS + shift_ns, node, HEARD)
 
     serving = Serving(topology, way, nodes, heard, from_ns, to_ns)
     through = {names[number]: serving.through(names[number]) for number in np.unique(of_run) if number >= 0}
     on = jobdb.others_on(job, {*nodes, *(node for of in through.values() for clients in of.values() for node in clients)}, from_ns, to_ns)
-    addresses = {one.fact.node: one.fact.name for one in topology.memberships([*nodes, *forwarders], from_ns, to_ns) if one.fact.kind == ADDRESS}
+    members = topology.memberships([*nodes, *forwarders], from_ns, to_ns)
+    addresses, nids = ({one.fact.node: one.fact.name for one in members if one.fact.kind == kind} for kind in (ADDRESS, NID))
+    nids = {node: each.nid(address) for node, address in addresses.items()} | nids
+    # Inside the job's time, by whichever server's clock.
+    within = (from_ns + min([0, *offsets.values()]) + 1, to_ns + max([0, *offsets.values()]) - 1)
     systems, part_of = [], _parts(on, lambda file_system: jobdb.others_anywhere(job, file_system, from_ns, to_ns))
     for number, name in enumerate(names):
         which = of_run == number
         if not which.any():
             continue
         users = {runs.process_keys[process][0] for process in np.unique(runs.process[which])}
-        clients = _clients(nodes, users, serving.direct(name), through[name], on, addresses)
-        parts = (part_of(one, clients) for one in serving.of(name, _files(runs, which)))
-        systems.append(System(name, kinds[name], asked(runs, which) if is_seen else blank(), tuple(parts)))
+        direct, targets = serving.direct(name), serving.targets(name)
+        clients, of_lustre = (_clients(nodes, users, direct, through[name], on, known) for known in (addresses, nids))
+        # What comes through forwarding nodes bears their processes' names: who gives it the job's is not the job.
+        named = each.of_job(store, each.names_of(job), targets, *within) if direct else None
+        parts = [part_of(one, clients) for one in serving.of(name, _files(runs, which), named)]
+        parts = _counted(parts, named, of_lustre, partial(each.of_clients, store, targets=targets, from_ns=within[0], to_ns=within[1]))
+        caches = tuple(part_of(one, None) for one in serving.caches(name))
+        systems.append(System(name, kinds[name], asked(runs, which) if is_seen else blank(), tuple(parts), caches))
     systems = _each_once(systems)
     systems.sort(key=lambda one: (-sum(one.asked[figure] or 0 for figure in _BYTES), one.name))
     is_elsewhere = of_run < 0
@@ -126,18 +138,42 @@ def _parts(on: OnNodes, anywhere: Callable[[str | None], Anywhere]) -> Callable[
     return part_of
 
 
-def _each_once(systems: Sequence[System]) -> list[System]:
-    """What forwards for several file systems does not tell for which of them: where the job used several, what it did is no one's alone."""
-    count = Counter(_name(part) for system in systems for part in system.parts)
+def _counted(
+    parts: Sequence[Part], named: each.Counted | None, clients: tuple[Client, ...] | None, ask: Callable[[Sequence[str]], each.Counted | None]
+) -> list[Part]:
+    """With what counts the job: by its name, else by the clients through which it comes, where others were served, too. ask: what is told of clients at some addresses."""
+    found = [replace(part, count=named.at(_target(part)) if named is not None else None) for part in parts]
+    if clients is None or not any(part.is_shared and part.count is None for part in found):
+        return found
+    counted = ask([client.address for client in clients])
+    if counted is None:
+        return found
+    heard = {name for names in counted.of.values() for name in names}
+    known = [client for client in clients if client.address in heard]
+    # One of which the address is wrong did something, and is counted at no target.
+    if {node for client in clients for node in client.users} - {node for client in known for node in client.users}:
+        return found
+    shared = {client.address for client in known if not client.is_alone}
 
     def told(part: Part) -> Part:
-        return replace(part, is_shared=True, clients=None) if count[_name(part)] > 1 else part
+        is_ours = part.count is None and not shared.intersection(counted.of.get(_target(part), ()))
+        return replace(part, count=counted.at(_target(part))) if is_ours else part
+
+    return [told(part) for part in found]
+
+
+def _target(part: Part) -> each.Target:
+    return part.served.node, part.served.component, part.served.instance
+
+
+def _each_once(systems: Sequence[System]) -> list[System]:
+    """What forwards for several file systems does not tell for which of them: where the job used several, what it did is no one's alone."""
+    count = Counter(_target(part) for system in systems for part in system.parts)
+
+    def told(part: Part) -> Part:
+        return replace(part, is_shared=True, clients=None, count=None) if count[_target(part)] > 1 else part
 
     return [replace(system, parts=tuple(map(told, system.parts))) for system in systems]
-
-
-def _name(part: Part) -> tuple[str, str, str]:
-    return part.served.node, part.served.component, part.served.instance
 
 
 def _clients(

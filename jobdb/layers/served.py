@@ -12,19 +12,26 @@ from jobdb.topology.repository import Topology
 from pipeline.schema.components import COMPONENTS
 from pipeline.store import Heard
 
-from . import COMPONENTS_MAX, FORWARDING, LAYERS, METADATA, STORAGE, Span, TooManyToTell
+from . import CACHE_NODES_MAX, CLIENT, COMPONENTS_MAX, FORWARDING, LAYERS, METADATA, STORAGE, Span, TooManyToTell
+from . import each
 from .spans import common, joined, without
 
 _METADATA_KINDS = ("mdt", "mds")
 Clients = Mapping[str, tuple[Span, ...]]
 EVER = ((0, FOREVER_NS),)
+# Components of Lustre's targets, and of its mounts, which are called as what stands before the targets' last dash.
+_LUSTRE, _LUSTRE_CLIENT = ("lustre_ost", "lustre_mdt"), "lustre_client"
+# Kinds of component that are looked for on a node: of the others what they are called is known.
+HEARD = tuple(
+    kind.name for kind in COMPONENTS.values() if (kind.figures and kind.figures.serves in ("files", "caches")) or (kind.clients and not kind.clients.is_exact)
+)
 
 
 @dataclass(frozen=True)
 class Served:
     """A component that served the job in `spans`. target: the file system's that it is, or None. is_certain: the job is known to have used it. clients: by node, whom
     a forwarding node serves, when (these may be many: they are not in `repr`); None: whoever there is, `by_map` only on nodes that by the map reach the file system.
-    counted: components on its node that count its clients, by kind and instance."""
+    counted: components on its node whose counts of its clients are shares, by kind and instance."""
 
     file_system: str
     layer: str
@@ -48,13 +55,13 @@ class Serving:
         self._held: dict[str, Sequence[Held]] = {}
         self._targets = {(one.fact.component, one.fact.instance) for one in way.targets}
 
-    def of(self, file_system: str, files: Sequence[str] | None) -> list[Served]:
+    def of(self, file_system: str, files: Sequence[str] | None, named: each.Counted | None) -> list[Served]:
         """Those of a file system, in the order of their layers. files: absolute paths of all that the job did something to in it; None where these are not
-        known or too many. Raises TooManyToTell."""
+        known or too many. named: what of its targets bears the job's name. Raises TooManyToTell."""
         through = self._through(file_system)
         targets = self._serving(file_system)
         found = [one for name, spans in through.items() for one in self._forwarding(file_system, name, spans, targets)]
-        found += self._behind(file_system, files, through, targets)
+        found += self._behind(file_system, files, through, targets, named)
         _bound(len(found), file_system)
         return sorted(found, key=lambda one: (LAYERS.index(one.layer), one.target or "", one.node, one.component, one.instance))
 
@@ -66,6 +73,23 @@ class Serving:
         """The job's nodes that by the map reach a file system, at some time of the job's, through no forwarding node."""
         through = _by_node((one.fact.node, (one.from_ns, one.to_ns)) for one in self._way.forwarding if one.fact.file_system == file_system)
         return [node for node in self._nodes if without([(self._from_ns, self._to_ns)], through.get(node, ()))]
+
+    def targets(self, file_system: str) -> list[each.Target]:
+        """Those of a file system, at each server that they really were at."""
+        return [(server, target.component, target.instance) for target, server, _ in self._serving(file_system)]
+
+    def caches(self, file_system: str) -> list[Served]:
+        """Those of the job's own nodes; none where these are more than CACHE_NODES_MAX."""
+        nodes, spans = self.direct(file_system), ((self._from_ns, self._to_ns),)
+        return [
+            Served(file_system, CLIENT, node, _LUSTRE_CLIENT, name, None, True, spans, {node: EVER})
+            for name in sorted(self._mounts(file_system)) for node in nodes if len(nodes) <= CACHE_NODES_MAX
+        ]  # fmt: skip
+
+    def _mounts(self, file_system: str) -> set[str]:
+        """How mounts of a file system of Lustre's are called: as its targets are."""
+        targets = (one.fact for one in self._way.targets if one.fact.file_system == file_system and one.fact.component in _LUSTRE)
+        return {target.instance.rpartition("-")[0] for target in targets} - {""}
 
     def _through(self, file_system: str) -> Mapping[str, tuple[Span, ...]]:
         found = _by_node((one.fact.forwarder, (one.from_ns, one.to_ns)) for one in self._way.forwarding if one.fact.file_system == file_system)
@@ -101,16 +125,20 @@ class Serving:
             for target, server, there in targets
             if server == name and _serves_files(target.component) and (here := common(there, spans))
         ]
+        mounts = self._mounts(file_system)
         for one in self._components(name):
-            if _serves_files(one.component) and (one.component, one.instance) not in self._targets:
+            if one.component == _LUSTRE_CLIENT and one.instance in mounts:
+                found.append(Served(file_system, FORWARDING, name, one.component, one.instance, None, True, spans, clients))
+            elif _serves_files(one.component) and (one.component, one.instance) not in self._targets:
                 counted = self._counted(name, one.component, one.instance)
                 found.append(Served(file_system, FORWARDING, name, one.component, one.instance, None, is_certain, spans, clients, counted=counted))
         return found
 
     def _behind(
-        self, file_system: str, files: Sequence[str] | None, through: Mapping[str, tuple[Span, ...]], targets: Sequence[tuple[Target, str, tuple[Span, ...]]]
-    ) -> list[Served]:
-        """The other targets: those on which the job's files lie, as far as that is known."""
+        self, file_system: str, files: Sequence[str] | None, through: Mapping[str, tuple[Span, ...]], targets: Sequence[tuple[Target, str, tuple[Span, ...]]],
+        named: each.Counted | None,
+    ) -> list[Served]:  # fmt: skip
+        """The other targets: those that name the job, or on which its files lie, as far as that is known."""
         held = self._topology.layouts.of(list(files), self._from_ns, self._to_ns) if files else []
         names = {str(target) for one in held for part in one.fact.parts for target in part.targets}
         is_told = bool(files) and {one.fact.file_id for one in held} >= {file_id(path) for path in files or ()}
@@ -123,10 +151,13 @@ class Serving:
         for target, server, spans in targets:
             layer = _layer(target)
             rest = without(spans, through.get(server, ())) if _serves_files(target.component) else spans
+            count = named.at((server, target.component, target.instance)) if named is not None else None
+            is_named = count is not None and bool(count.instances)
             # A layout says nothing of where a file's name lies.
-            if not rest or (layer == STORAGE and is_told and target.target not in names):
+            is_elsewhere = (layer == STORAGE and is_told) or (count is not None and count.instances == ())
+            if not rest or (is_elsewhere and target.target not in names and not is_named):
                 continue
-            is_certain = target.target in names or len(of_layer[layer]) == 1
+            is_certain = target.target in names or is_named or len(of_layer[layer]) == 1
             found.append(self._one(layer, target, server, rest, is_certain, None, by_map))
         return found
 
@@ -135,7 +166,7 @@ class Serving:
         return Served(target.file_system, layer, server, target.component, target.instance, target.target, is_certain, spans, clients, by_map, counted)
 
     def _counted(self, node: str, component: str, instance: str) -> tuple[tuple[str, str], ...]:
-        kinds = {one.name for one in COMPONENTS.values() if one.clients is not None and one.clients.of == component}
+        kinds = {one.name for one in COMPONENTS.values() if one.clients is not None and component in one.clients.of and not one.clients.is_exact}
         if not kinds:
             return ()
         return tuple((one.component, one.instance) for one in self._components(node) if one.component in kinds and one.instance.rpartition(" ")[0] == instance)

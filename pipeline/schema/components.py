@@ -16,17 +16,21 @@ VALUE_KINDS = ("counter", "gauge", "histogram")
 # Of a value that is not in the file.
 UNKNOWN = "unknown"
 # Keys of the file's tables: those that must be there, and that may be.
-_COMPONENT_KEYS, _COMPONENT_MAY = ("name", "instance", "value"), ("figures", "clients")
+_COMPONENT_KEYS, _COMPONENT_MAY = ("name", "instance", "value"), ("figures", "queue", "clients", "jobs")
 _VALUE_KEYS, _VALUE_MAY = ("name", "kind", "what"), ("unit",)
-# What serves files, and what files lie on beneath that: the same bytes once more, so that both are never added up.
-SERVES = ("files", "devices")
+# What serves files, and what files lie on beneath that: the same bytes once more, so that both are never added up. Caches through which files are reached, of which
+# only the cache's figures count; and services that take requests for others of their node, of which only the queue does.
+SERVES = ("files", "devices", "caches", "requests")
 # Figures of a layer, and of which kinds the values are that bear them. Those whose name ends with _time are sums of times, of which the unit tells.
 FIGURES = {
     "read_bytes": ("counter",), "write_bytes": ("counter",), "read_ops": ("counter", "histogram"), "write_ops": ("counter", "histogram"),
     "metadata_ops": ("counter", "histogram"), "read_time": ("counter", "histogram"), "write_time": ("counter", "histogram"),
     "metadata_time": ("counter", "histogram"), "queue": ("gauge", "counter"), "cache_hits": ("counter",), "cache_misses": ("counter",),
+    "cache_discards": ("counter",),
 }  # fmt: skip
-_OF_CLIENTS = ("read_bytes", "write_bytes")
+# Of one client, or one job: counters alone.
+_OF_EACH = ("read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "read_time", "write_time", "metadata_time")
+_OF_SHARES = ("read_bytes", "write_bytes")
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,99}")
 _BUCKET = re.compile(r"(.+)_to_([0-9]+(?:\.[0-9]+)?|inf)")
@@ -51,23 +55,34 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Clients:
-    """That each instance counts what one client had of a component of kind `of` on the same node: its instance is that one's, a blank, and the client's
-    address. values: as of `Figures`, bytes alone; only their shares among the clients count."""
+class Queue:
+    """Requests to a component wait in the queue of the component `of` on its node that is called `instance`."""
 
     of: str
+    instance: str
+
+
+@dataclass(frozen=True)
+class Each:
+    """That each instance counts what one client, or one job, had of a component of the kinds `of` on the same node: its instance is that one's, a blank, and the client's
+    address, or the job's name. values: as of `Figures`, counters alone. is_exact: it counts the same as they do; else only shares among all clients count, and only bytes."""
+
+    of: tuple[str, ...]
     values: Mapping[str, tuple[str, ...]]
+    is_exact: bool
 
 
 @dataclass(frozen=True)
 class Component:
-    """One kind of component. instance: what names one of its kind on a node. figures, clients: None where it tells no such."""
+    """One kind of component. instance: what names one of its kind on a node. The rest: None where it tells no such."""
 
     name: str
     instance: str
     values: tuple[Value, ...]
     figures: Figures | None = None
-    clients: Clients | None = None
+    queue: Queue | None = None
+    clients: Each | None = None
+    jobs: Each | None = None
 
     def unit_s(self, value: str) -> float:
         """How many seconds the unit of a value is. Raises KeyError for one that is no time."""
@@ -98,8 +113,14 @@ def read(text: str) -> dict[str, Component]:
             raise ValueError(f"component {component.name}: it is there twice")
         found[component.name] = component
     for component in found.values():
-        if component.clients is not None and (component.clients.of not in found or found[component.clients.of].figures is None):
-            raise ValueError(f"component {component.name}: clients: of is {component.clients.of!r}, which is no component with figures")
+        for what, each in (("clients", component.clients), ("jobs", component.jobs)):
+            for of in each.of if each else ():
+                if of not in found or found[of].figures is None:
+                    raise ValueError(f"component {component.name}: {what}: of is {of!r}, which is no component with figures")
+        of = component.queue.of if component.queue else component.name
+        figures = found[of].figures if of in found else None
+        if component.queue is not None and (figures is None or "queue" not in figures.values):
+            raise ValueError(f"component {component.name}: queue: of is {of!r}, which is no component that tells a queue")
     return found
 
 
@@ -115,22 +136,38 @@ def _component(table: dict[str, Any]) -> Component:
         if any(other.name == value.name for other in values[:place]):
             raise ValueError(f"component {name}: value {value.name} is there twice")
     instance = _text(table["instance"], f"component {name}: instance")
-    figures = clients = None
+    figures = queue = None
     if "figures" in table:
-        given = _table(table["figures"], f"component {name}: figures", "serves", FIGURES)
+        given = _table(table["figures"], f"component {name}: figures", ("serves",), FIGURES)
         if given["serves"] not in SERVES:
             raise ValueError(f"component {name}: figures: serves is {given['serves']!r}; known: {', '.join(SERVES)}")
         figures = Figures(given["serves"], _bearers(given, values, f"component {name}: figures", FIGURES))
-    if "clients" in table:
-        given = _table(table["clients"], f"component {name}: clients", "of", _OF_CLIENTS)
-        clients = Clients(_name(given["of"], f"component {name}: clients: of"), _bearers(given, values, f"component {name}: clients", _OF_CLIENTS))
-    return Component(name, instance, tuple(values), figures, clients)
+    if "queue" in table:
+        given = _table(table["queue"], f"component {name}: queue", ("of", "instance"), ())
+        queue = Queue(_name(given["of"], f"component {name}: queue: of"), _text(given["instance"], f"component {name}: queue: instance"))
+    clients = _each(table["clients"], values, f"component {name}: clients", ("of", "is_exact")) if "clients" in table else None
+    jobs = _each(table["jobs"], values, f"component {name}: jobs", ("of",)) if "jobs" in table else None
+    return Component(name, instance, tuple(values), figures, queue, clients, jobs)
 
 
-def _table(given: object, where: str, needed: str, may: Iterable[str]) -> dict[str, Any]:
+def _each(table: object, values: list[Value], where: str, needed: tuple[str, ...]) -> Each:
+    given = _table(table, where, needed, _OF_EACH)
+    is_exact = given.get("is_exact", True)
+    if type(given["of"]) is not list or not given["of"] or type(is_exact) is not bool:
+        raise ValueError(f"{where}: of must be a list of components, is_exact true or false")
+    figures = _OF_EACH if is_exact else _OF_SHARES
+    for figure in given.keys() - {"of", "is_exact", *figures}:
+        raise ValueError(f"{where}: {figure} is no share: {', '.join(figures)} are")
+    bearers = _bearers(given, values, where, figures)
+    if any(value.kind != "counter" for value in values if value.name in {name for names in bearers.values() for name in names}):
+        raise ValueError(f"{where}: only counters are added up")
+    return Each(tuple(_name(of, f"{where}: of") for of in given["of"]), bearers, is_exact)
+
+
+def _table(given: object, where: str, needed: tuple[str, ...], may: Iterable[str]) -> dict[str, Any]:
     if type(given) is not dict:
         raise ValueError(f"{where} must be a table")
-    _check_keys(given, where, (needed,), tuple(may))
+    _check_keys(given, where, needed, tuple(may))
     return given
 
 
@@ -249,12 +286,15 @@ def _layer_lines(component: Component) -> list[str]:
     parts: list[tuple[str, Mapping[str, tuple[str, ...]]]] = []
     if component.figures is not None:
         parts.append((f"Serves {component.figures.serves}", component.figures.values))
-    if component.clients is not None:
-        parts.append((f"Counts each client of a `{component.clients.of}`", component.clients.values))
+    for what, each in (("client", component.clients), ("job", component.jobs)):
+        if each is not None:
+            parts.append((f"Counts each {what} of a {' or '.join(f'`{of}`' for of in each.of)}{'' if each.is_exact else ', to share its bytes out'}", each.values))
     lines: list[str] = []
     for what, values in parts:
         borne = "; ".join(f"{figure}: {_shortened(names)}" for figure, names in values.items())
         lines += ["", f"{what} ([layers](layers.md)): {borne}."]
+    if component.queue is not None:
+        lines += ["", f"Requests to it wait in that of `{component.queue.of}` {component.queue.instance}."]
     return lines
 
 

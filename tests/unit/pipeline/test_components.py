@@ -139,14 +139,26 @@ what = "Requests."
 [[component]]
 name = "client"
 instance = "Server and address."
-[component.clients]
+[component.queue]
 of = "server"
+instance = "io"
+[component.clients]
+of = ["server"]
+is_exact = false
 read_bytes = ["sent"]
+[component.jobs]
+of = ["server"]
+read_ops = ["sent"]
 [[component.value]]
 name = "sent"
 kind = "counter"
 unit = "bytes"
 what = "Bytes."
+[[component.value]]
+name = "sizes"
+kind = "histogram"
+unit = "bytes"
+what = "Sizes."
 """
 
 
@@ -154,7 +166,9 @@ def test_figures_name_the_values_that_bear_them():
     found = components.read(FIGURES)
     assert found["disk"].figures is None and found["disk"].clients is None
     assert (found["server"].figures.serves, found["server"].figures.values) == ("files", {"read_bytes": ("read",), "read_time": ("read_us",), "queue": ("queue",)})
-    assert (found["client"].clients.of, found["client"].clients.values) == ("server", {"read_bytes": ("sent",)})
+    assert (found["client"].clients.of, found["client"].clients.values) == (("server",), {"read_bytes": ("sent",)})
+    assert found["client"].jobs == components.Each(("server",), {"read_ops": ("sent",)}, True) and not found["client"].clients.is_exact
+    assert found["client"].queue == components.Queue("server", "io") and found["server"].queue is found["server"].jobs is None
     assert found["server"].unit_s("read_us") == 1e-6
 
 
@@ -171,8 +185,16 @@ def test_figures_name_the_values_that_bear_them():
         ('read_time = ["read_us"]', 'read_time = ["queue"]', "queue is a gauge in no unit"),
         ('queue = ["queue"]', 'queue = ["queue", "read_us"]', "queue is one value, not 2"),
         ('queue = ["queue"]', 'queue = ["read"]', "queue: read is a counter in bytes"),
-        ('of = "server"', 'of = "disk"', "component client: clients: of is 'disk', which is no component with figures"),
-        ('of = "server"\nread_bytes', 'of = "server"\nread_ops', "unknown key 'read_ops'"),
+        ('of = ["server"]\nis', 'of = ["disk"]\nis', "component client: clients: of is 'disk', which is no component with figures"),
+        ('of = ["server"]\nread', 'of = ["server", "disk"]\nread', "component client: jobs: of is 'disk', which is no component with figures"),
+        ('of = ["server"]\nread', 'of = "server"\nread', "component client: jobs: of must be a list of components"),
+        ("is_exact = false", 'is_exact = "no"', "is_exact true or false"),
+        ("is_exact = false\n", "", "clients: is_exact is missing"),
+        ('false\nread_bytes', 'false\nread_ops', "read_ops is no share: read_bytes, write_bytes are"),
+        ('["server"]\nread_ops', '["server"]\nqueue', "unknown key 'queue'"),
+        ('["server"]\nread_ops = ["sent"]', '["server"]\nread_ops = ["sent", "sizes"]', "only counters are added up"),
+        ('of = "server"\ninstance = "io"', 'of = "client"\ninstance = "io"', "queue: of is 'client', which is no component that tells a queue"),
+        ('of = "server"\ninstance = "io"', 'of = "server"', "queue: instance is missing"),
     ],
 )
 def test_wrong_figures_are_refused(before, after, reason):
