@@ -10,6 +10,8 @@ from bellrock import text
 
 _COLUMNS = ("READ", "×", "WRITTEN", "×", "READS", "WRITES", "METADATA", "READ TOOK", "WRITE TOOK", "QUEUE")
 NO_TOPOLOGY = "what serves the job's nodes is not known: an administrator says so with `bellrock topology apply`"
+# Metadata operations that are named, those that there were most of.
+NAMED_MAX = 8
 NOTHING = "the job did nothing to files that are watched"
 
 
@@ -18,6 +20,7 @@ def shown(answer: dict[str, Any], of_each: bool) -> RenderableType:
     parts: list[RenderableType] = []
     for system in answer["file_systems"]:
         parts += [Text(f"{text.plain(system['name'])} ({text.plain(system['kind'])})", "bold"), _table(system["layers"], of_each)]
+        parts += [Text(line) for layer in system["layers"] for line in _lines(layer)]
     if answer["elsewhere"] is not None:
         what = "in files of no known file system" if answer["has_topology"] else "by the job's processes"
         parts.append(Text(f"{text.data(answer['elsewhere']['read_bytes'])} read and {text.data(answer['elsewhere']['write_bytes'])} written {what}"))
@@ -45,6 +48,21 @@ def _table(layers: list[dict[str, Any]], of_each: bool) -> Table:
     return table
 
 
+def _lines(layer: dict[str, Any]) -> list[str]:
+    """What finds no room in a table: metadata operations by name, and caches."""
+    own, figures, lines = layer["own"] or {}, layer["figures"], []
+    named = figures["metadata"] if own.get("metadata") is None else own["metadata"]
+    if named:
+        shown = [f"{text.plain(one['name'])} {text.number(one['ops'])}" + ("" if one["mean_s"] is None else f" ({text.duration(one['mean_s'])})") for one in named]
+        rest = f" and {len(shown) - NAMED_MAX} more" if len(shown) > NAMED_MAX else ""
+        lines.append(f"{layer['layer']} operations: {', '.join(shown[:NAMED_MAX])}{rest}")
+    hits, misses, discards = (figures[f"cache_{name}"] for name in ("hits", "misses", "discards"))
+    if hits is not None and misses is not None:
+        dropped = "" if discards is None else f"; {text.number(discards)} dropped before anybody read them"
+        lines.append(f"{layer['layer']} cache: {text.number(hits)} of {text.number(hits + misses)} found{dropped}")
+    return lines
+
+
 def _figures(figures: dict[str, Any], amplification: dict[str, Any] | None) -> tuple[str, ...]:
     times = [(figures[f"{kind}_latency"] or {}).get("mean_s") for kind in ("read", "write")]
     factors = ["" if amplification is None or amplification[kind] is None else f"{amplification[kind]:.2f}" for kind in ("read", "write")]
@@ -61,4 +79,5 @@ def _whose(told: dict[str, Any]) -> str:
     others = f"{text.of(told['other_jobs'], 'other job')} too"
     if told["own"] is None:
         return others if told["other_jobs"] else "not told"
-    return f"{others}; this one {text.data(told['own']['read_bytes'])} read, {text.data(told['own']['write_bytes'])} written"
+    by_name = " by its name" if told["how"] == "job_stats" else ""
+    return f"{others}; this one {text.data(told['own']['read_bytes'])} read, {text.data(told['own']['write_bytes'])} written{by_name}"

@@ -46,6 +46,17 @@ def test_a_line_a_layer():
     assert "fwd1 nfs_server fwd?1" in each and "sent nothing; perhaps not for this job" in each and each.count("beneath, and not added") == 1
 
 
+def test_operations_by_name_and_caches_stand_beneath():
+    named = [{"name": f"op\x1b{n}", "ops": 100 - n, "mean_s": None if n else 0.0125} for n in range(10)]
+    figures = blank() | {"metadata": named, "cache_hits": 10, "cache_misses": 90, "cache_discards": 80}
+    own = blank() | {"metadata": [{"name": "open", "ops": 5, "mean_s": None}], "read_bytes": MIB, "write_bytes": 0}
+    given = answer(layer("client", figures=blank() | {"metadata": []}), layer("storage", figures=figures), layer("metadata", figures=figures, own=own, how="job_stats", other_jobs=1))
+    lines = [line.rstrip() for line in printed(given).splitlines()]
+    assert "storage operations: op?0 100 (12.5 ms), op?1 99, op?2 98, op?3 97, op?4 96, op?5 95, op?6 94, op?7 93 and 2 more" in lines
+    assert "metadata operations: open 5" in lines and "storage cache: 10 of 100 found; 80 dropped before anybody read them" in lines
+    assert any(line.endswith("1 other job too; this one 1.0 MiB read, 0 B written by its name") for line in lines) and not any("client op" in line for line in lines)
+
+
 def test_nothing_to_tell():
     assert report_layers.NOTHING in printed(answer())
     text = printed(answer(has_topology=False, elsewhere=blank() | {"read_bytes": MIB, "write_bytes": 0}))

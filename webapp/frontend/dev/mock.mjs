@@ -162,7 +162,7 @@ function componentSeries(query) {
 function layers(one) {
   const end = one.end_ns ?? Date.now() * 1e6;
   const wholeS = (end - one.start_ns) / 1e9;
-  const none = Object.fromEntries(["read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "read_latency", "write_latency", "metadata_latency", "queue_mean", "queue_max", "cache_hits", "cache_misses"].map((name) => [name, null]));
+  const none = Object.fromEntries(["read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "read_latency", "write_latency", "metadata_latency", "metadata", "queue_mean", "queue_max", "cache_hits", "cache_misses", "cache_discards"].map((name) => [name, null]));
   const latency = (mean_s, p95_s = null) => ({ mean_s, p95_s });
   const figures = (read, write, more = {}) => ({ ...none, read_bytes: Math.round(one.read_bytes * read), write_bytes: Math.round(one.write_bytes * write), read_ops: Math.round(one.read_ops * read / 16), write_ops: Math.round(one.write_ops * write), ...more });
   const served = (own, whole, how, other_jobs) => ({ figures: whole ?? own, own, how, other_jobs });
@@ -170,7 +170,7 @@ function layers(one) {
   const layer = (name, of, amplification, figuresOf, parts) => ({ layer: name, of, amplification, ...figuresOf, components: parts });
   const client = (share) => layer("client", null, { read: null, write: null }, served(figures(share, share, { metadata_ops: Math.round(one.metadata_ops * share), read_latency: latency(0.0021, 0.01), write_latency: latency(0.012, 0.1), metadata_latency: latency(0.0004, 0.001) }), null, "alone", 0), []);
   const bytes = (read, write) => ({ ...figures(read, write), read_ops: null, write_ops: null });
-  const busy = { read_latency: latency(0.0017, 0.005), write_latency: latency(0.009), queue_mean: 6.4, queue_max: 88, cache_hits: 91_000, cache_misses: 20_100 };
+  const busy = { read_latency: latency(0.0017, 0.005), write_latency: latency(0.009), queue_mean: 6.4, queue_max: 88, cache_hits: 91_000, cache_misses: 20_100, cache_discards: 18_000 };
   const osts = Array.from({ length: 144 }, (_, n) => component(`oss${n >> 1}`, "ost", `online1-OST${n.toString(16).padStart(4, "0")}`, `OST${n.toString(16).padStart(4, "0")}`,
     n === 3 ? served(null, none, null, 2) : served(bytes((2.8 * noise(n)) / 72, (0.8 * noise(n + 9)) / 72), figures(0.2, 0.1, busy), "clients", n % 5), { is_certain: n % 7 !== 1, known_s: n === 3 ? 0 : n % 11 === 4 ? wholeS / 3 : wholeS }));
   const bricks = ["/bricks/b1", "/bricks/<i>b2</i>"].map((instance, n) => component(`fwd${n + 1}`, "gluster_server", instance, null, served(null, figures(2, 3, { metadata_ops: 1200, metadata_latency: latency(0.02) }), null, 1)));
@@ -179,8 +179,8 @@ function layers(one) {
     file_systems: [
       { name: "online1", kind: "lustre", layers: [client(0.8),
         layer("forwarding", "client", { read: 3.52, write: 1.004 }, served(figures(2.81, 0.8, busy), null, "alone", 0), [component("fwd1", "lwfs_server", "fwd1", null, served(figures(2.81, 0.8, busy), null, "alone", 0))]),
-        layer("storage", "forwarding", { read: 0.99, write: 2.01 }, served(bytes(2.78, 1.6), figures(9, 11, busy), "clients", 7), osts),
-        layer("metadata", null, { read: null, write: null }, served(null, { ...none, metadata_ops: 4_112_000, metadata_latency: latency(0.0011, 0.002), queue_mean: 2 }, null, 31), [component("mds0", "mdt", "online1-MDT0000", "MDT0000", served(null, { ...none, metadata_ops: 4_112_000, metadata_latency: latency(0.0011, 0.002), queue_mean: 2 }, null, 31))])] },
+        layer("storage", "forwarding", { read: 0.99, write: 2.01 }, served(bytes(2.78, 1.6), figures(9, 11, busy), "job_stats", 7), osts),
+        layer("metadata", null, { read: null, write: null }, served(null, { ...none, metadata_ops: 4_112_000, metadata_latency: latency(0.0011, 0.002), queue_mean: 2, metadata: [{ name: "open", ops: 2_112_000, mean_s: 0.0013 }, { name: "close", ops: 1_999_000, mean_s: 0.0004 }, { name: "mk<b>dir", ops: 1000, mean_s: null }] }, null, 31), [component("mds0", "lustre_mdt", "online1-MDT0000", "MDT0000", served(null, { ...none, metadata_ops: 4_112_000, metadata_latency: latency(0.0011, 0.002), queue_mean: 2 }, null, 31))])] },
       { name: "work", kind: "gluster", layers: [client(0.2), layer("forwarding", "client", { read: null, write: null }, served(null, figures(4, 6, { metadata_ops: 2400, metadata_latency: latency(0.02) }), null, 1), bricks)] },
     ],
   };

@@ -13,6 +13,13 @@ export interface LayerLatency {
   p95_s: number | null;
 }
 
+/** Metadata operations of one name. */
+export interface NamedOperations {
+  name: string;
+  ops: number;
+  mean_s: number | null;
+}
+
 /** What components did in the job's time; null: they do not tell it, which is not 0. */
 export interface LayerFigures {
   read_bytes: number | null;
@@ -23,10 +30,14 @@ export interface LayerFigures {
   read_latency: LayerLatency | null;
   write_latency: LayerLatency | null;
   metadata_latency: LayerLatency | null;
+  /** Metadata operations by name, most first. */
+  metadata: NamedOperations[] | null;
   queue_mean: number | null;
   queue_max: number | null;
   cache_hits: number | null;
   cache_misses: number | null;
+  /** What was read ahead and dropped before anybody read it. */
+  cache_discards: number | null;
 }
 
 /** Common to a layer and to one component of it. */
@@ -35,8 +46,8 @@ export interface Served {
   figures: LayerFigures;
   /** What of it was for the job; null: it cannot be told apart. */
   own: LayerFigures | null;
-  /** Why `own` is known. alone: no other job had nodes that they serve; clients: they count by client; null where `own` is. */
-  how: "alone" | "clients" | "mixed" | null;
+  /** Why `own` is known. alone: no other job had nodes that they serve; clients: they count by client; job_stats: by what programs call their job; null where `own` is. */
+  how: "alone" | "clients" | "job_stats" | "mixed" | null;
   /** Jobs that had nodes that they serve, at some time of this job's. */
   other_jobs: number;
 }

@@ -11,7 +11,7 @@ import { useLayerSeries, type Layer, type LayerComponent, type LayersAnswer } fr
 import { useSeries } from "../api/get-series";
 import { bytesOf, componentKey, layerColumns, toldColumns } from "./layer-columns";
 import { isKnown, layerOption, layerSummary } from "./layer-option";
-import { LAYER_NAMES } from "./layer-words";
+import { LAYER_NAMES, cacheWords, namedWords } from "./layer-words";
 
 interface LayerDetailProps {
   jobId: string;
@@ -40,6 +40,7 @@ export function LayerDetail(props: LayerDetailProps) {
   return (
     <>
       <Over {...props} chosen={chosen} />
+      {chosen && <Particulars chosen={chosen} />}
       <Components layer={layer} answer={answer} chosen={chosen} onPick={pick} isAdmin={isAdmin} />
       <Others rows={chosen ? [chosen] : layer.components} total={(chosen ?? layer).other_jobs} />
     </>
@@ -75,6 +76,13 @@ function Over({ jobId, fileSystem, layer, intervalMs, chosen }: LayerDetailProps
       )}
     </>
   );
+}
+
+/** What finds no room in the table. */
+function Particulars({ chosen }: { chosen: LayerComponent }) {
+  const told = ([["Metadata operations", namedWords(chosen)], ["Cache", cacheWords(chosen)]] as const).filter(([, words]) => words !== null);
+  if (told.length === 0) return null;
+  return <p className="panel-body muted" data-testid="layer-particulars">{told.map(([name, words]) => `${name}: ${words}`).join(". ")}</p>;
 }
 
 interface ComponentsProps {

@@ -4,8 +4,8 @@ import { START_MS } from "./fixtures";
 // For tests only.
 
 const NOTHING: LayerFigures = {
-  read_bytes: null, write_bytes: null, read_ops: null, write_ops: null, metadata_ops: null, read_latency: null, write_latency: null, metadata_latency: null,
-  queue_mean: null, queue_max: null, cache_hits: null, cache_misses: null,
+  read_bytes: null, write_bytes: null, read_ops: null, write_ops: null, metadata_ops: null, read_latency: null, write_latency: null, metadata_latency: null, metadata: null,
+  queue_mean: null, queue_max: null, cache_hits: null, cache_misses: null, cache_discards: null,
 };
 
 export const figures = (told: Partial<LayerFigures>): LayerFigures => ({ ...NOTHING, ...told });

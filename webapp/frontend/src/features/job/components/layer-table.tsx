@@ -1,7 +1,7 @@
 import { Fragment, type ReactNode } from "react";
 import { UNKNOWN, formatBytes, formatCount } from "@/shared/units";
 import type { FileSystemLayers, Layer } from "../api/get-layers";
-import { LAYER_NAMES, NOT_TOLD, amplificationWords, cacheWords, latencyWords, layerWords, queueWords, serviceOf, shownFigures, volumeTitle } from "./layer-words";
+import { LAYER_NAMES, NOT_TOLD, amplificationWords, cacheWords, latencyWords, layerWords, namedWords, queueWords, serviceOf, shownFigures, volumeTitle } from "./layer-words";
 
 const KINDS = ["read", "write", "metadata"] as const;
 type Kind = (typeof KINDS)[number];
@@ -40,7 +40,7 @@ export function LayerTable({ fileSystem, wholeS, onToggle, detailOf }: LayerTabl
             <tbody key={layer.layer} className={layer.own !== null ? undefined : "layer-shared"} data-testid="layer" data-layer={layer.layer}>
               <Head layer={layer} wholeS={wholeS} isOpen={Boolean(detail)} onToggle={onToggle} />
               {KINDS.filter((kind) => hasRow(layer, kind)).map((kind) => <Row key={kind} layer={layer} kind={kind} most={most} />)}
-              {layer.layer !== "client" && <Service layer={layer} />}
+              <Service layer={layer} />
               {detail && <tr className="layer-detail"><td colSpan={COLUMNS}>{detail}</td></tr>}
             </tbody>
           );
@@ -87,7 +87,7 @@ function Row({ layer, kind, most }: { layer: Layer; kind: Kind; most: number }) 
   const figures = shownFigures(layer);
   const bytes = kind === "metadata" ? null : figures[`${kind}_bytes`];
   const operations = figures[`${kind}_ops`];
-  const isPart = layer.how === "clients" || layer.how === "mixed";
+  const isPart = layer.how !== "alone" && layer.how !== null;
   const latency = latencyWords(serviceOf(layer, `${kind}_latency`));
   const amplification = kind === "metadata" ? null : amplificationWords(layer, kind);
   return (
@@ -116,7 +116,9 @@ function Row({ layer, kind, most }: { layer: Layer; kind: Kind; most: number }) 
 
 /** How full it was in there, and what it had at hand. */
 function Service({ layer }: { layer: Layer }) {
-  const told = [["Queue", queueWords(layer)], ["Cache", cacheWords(layer)]] as const;
+  const named = namedWords(layer);
+  const told = [["Queue", queueWords(layer)], ["Cache", cacheWords(layer)]].filter(([, words]) => layer.layer !== "client" || words !== null) as [string, string | null][];
+  if (told.length === 0 && named === null) return null;
   return (
     <tr className="layer-row">
       <td className="layer-kind" />
@@ -124,6 +126,7 @@ function Service({ layer }: { layer: Layer }) {
         {told.map(([name, words]) => (
           <Fragment key={name}><span title={words === null ? NOT_TOLD : undefined} data-testid={`layer-${name.toLowerCase()}`}>{name} <span className={layer.how === "alone" ? "layer-figure" : undefined}>{words ?? UNKNOWN}</span></span>{" "}</Fragment>
         ))}
+        {named !== null && <div data-testid="layer-operations">Metadata {named}</div>}
       </td>
     </tr>
   );

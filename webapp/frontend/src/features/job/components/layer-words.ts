@@ -68,13 +68,17 @@ export function layerWords(layer: Layer, wholeS: number): string {
   return [...whose(layer), ...unknownOf(layer.components, wholeS)].join(" ");
 }
 
-function whose({ components, how, other_jobs: others }: Layer): string[] {
+const BY_NAME = "Bytes, operations and times are what servers counted under this job's name (job_stats): what programs say of themselves, and may say of others' I/O. Queue and cache are everybody's.";
+
+function whose({ components, how, own, other_jobs: others }: Layer): string[] {
   const nodes = new Set(components.map(({ node }) => node));
   const isOne = components.length === 1;
   const where = `${plural(components.length, "component", "components")} on ${nodes.size === 1 ? [...nodes][0] : plural(nodes.size, "node", "nodes")}`;
   if (components.every((one) => one.known_s === 0)) return [`${where}.`];
   if (how === "alone") return others === 0 ? [`${where}, which served no other job.`] : [`${where}.`, "What is told of them was for this job alone."];
+  if (how === "job_stats") return [`${where}.`, BY_NAME];
   if (how === null) return [`${where}.`, `All that ${isOne ? "it" : "they"} did meanwhile, whoever asked: this job's part cannot be told apart.`];
+  if (how === "clients" && own?.read_ops != null) return [`${where}.`, "Bytes, operations and times are what servers counted of this job's nodes. Queue and cache are everybody's."];
   return [`${where}.`, "Bytes are this job's part, as far as that is counted by client; times, queue and cache are everybody's."];
 }
 
@@ -115,7 +119,20 @@ export function cacheWords(served: Served): string | null {
   const [hits, misses] = [serviceOf(served, "cache_hits"), serviceOf(served, "cache_misses")];
   if (hits === null || misses === null) return hits === null && misses === null ? null : hits !== null ? `${formatCount(hits)} hits` : `${formatCount(misses)} misses`;
   if (hits + misses === 0) return "not used";
-  return `${Math.round((100 * hits) / (hits + misses))} % of ${formatCount(hits + misses)} hit`;
+  const discards = serviceOf(served, "cache_discards");
+  const dropped = discards === null || discards === 0 ? "" : `, ${formatCount(discards)} dropped unread`;
+  return `${Math.round((100 * hits) / (hits + misses))} % of ${formatCount(hits + misses)} hit${dropped}`;
+}
+
+/** So many names of operations are shown. */
+const NAMED_MAX = 8;
+
+/** "open 1,000 (1.0 ms), close 900"; null where none are told by name. */
+export function namedWords(served: Served): string | null {
+  const named = serviceOf(served, "metadata");
+  if (named === null || named.length === 0) return null;
+  const shown = named.slice(0, NAMED_MAX).map(({ name, ops, mean_s: mean }) => `${name} ${formatCount(ops)}${mean === null ? "" : ` (${formatDuration(mean)})`}`);
+  return shown.join(", ") + (named.length > NAMED_MAX ? ` and ${formatPlain(named.length - NAMED_MAX)} more` : "");
 }
 
 /** The mean, and on hovering up to where 95 % lay. */

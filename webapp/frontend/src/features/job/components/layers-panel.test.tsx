@@ -47,6 +47,28 @@ describe("the way", () => {
   it("only a layer with components opens", () => expect(markup.match(/data-testid="layer-toggle"/g)).toHaveLength(2));
 });
 
+describe("what finds no room in columns", () => {
+  const named = [{ name: "open", ops: 1000, mean_s: 0.001 }, { name: "<b>", ops: 900, mean_s: null }, ...Array.from({ length: 8 }, (_, n) => ({ name: `op${n}`, ops: 1, mean_s: null }))];
+  it("metadata operations stand by name, the job's own where they are told", () => {
+    const all = layer("metadata", { own: null, how: null, figures: figures({ metadata_ops: 1908, metadata: named }) });
+    expect(table({ name: "a", kind: "b", layers: [all] })).toContain('data-testid="layer-operations">Metadata open 1,000 (1.00 ms), &lt;b&gt; 900, op0 1, op1 1, op2 1, op3 1, op4 1, op5 1 and 2 more<');
+    const own = figures({ metadata_ops: 5, metadata: [{ name: "mkdir", ops: 5, mean_s: null }] });
+    expect(table({ name: "a", kind: "b", layers: [{ ...all, own, how: "job_stats" }] })).toContain(">Metadata mkdir 5<");
+    expect(table({ name: "a", kind: "b", layers: [storage] })).not.toContain("layer-operations");
+  });
+  it("what servers counted by the job's name is said to be that", () => {
+    const markup = table({ name: "a", kind: "b", layers: [layer("storage", { how: "job_stats", other_jobs: 3 })] });
+    expect(markup).toContain("job_stats");
+    expect(table({ name: "a", kind: "b", layers: [layer("storage", { how: "clients", own: figures({ read_bytes: 1, read_ops: 1 }) })] })).toContain("counted of this job&#x27;s nodes");
+    expect(markup).toContain("shared with 3 other jobs");
+  });
+  it("a thrashed cache of the client's shows, and none where it is not told", () => {
+    const thrashed = layer("client", { figures: figures({ read_bytes: 1, cache_hits: 100, cache_misses: 900, cache_discards: 800 }) });
+    expect(table({ name: "a", kind: "b", layers: [thrashed] })).toMatch(/layer-cache">Cache <span[^>]*>10 % of 1,000 hit, 800 dropped unread</);
+    expect(table({ name: "a", kind: "b", layers: [client] })).not.toContain("layer-cache");
+  });
+});
+
 describe("no way", () => {
   it("says what to do to who can do it", () => {
     const none = answer({ has_topology: false });
