@@ -1,9 +1,16 @@
 """Components and their samples: what every store must do, run against each in conftest.MAKERS."""
 
+import numpy as np
 import pytest
 
-from jobdb.layers.amounts import Grid, measured
+from jobdb.layers import each
+from jobdb.layers.amounts import Amounts, Grid, measured
 from jobdb.layers.figures import figures
+from jobdb.layers.others import Jobs
+from jobdb.layers.own import counted
+from jobdb.layers.plan import Part, Plan
+from jobdb.layers.reading import Reader
+from jobdb.layers.served import Served
 from pipeline import steps as on_steps
 from pipeline.schema.components import COMPONENTS
 from pipeline.store import SAMPLES, Heard, TooManyComponents, TooManySamples, named_samples
@@ -148,3 +155,20 @@ def test_of_tens_of_thousands_of_a_kind_some_are_found_by_name(open_store):
     assert store.telling("lustre_job", ["cn1", "oss2"], T0 + 60 * S, T0 + 99 * S) == {"oss2"} and store.telling("tape", ["cn1"], T0, T0 + 99 * S) == set()
     assert [one.component for one in store.components(T0, T0 + 99 * S, "cn1", ["block_device", "tape", "agent"])] == ["agent", "block_device"]
     assert store.components(T0, T0 + 99 * S, None, []) == []
+
+
+def test_what_servers_count_of_one_job_is_its_own(open_store):
+    store = open_store()
+    told = [("ost1 4711", 0, {"read_bytes": 100, "reads": 1}), ("ost1 4711.0", 5, {"read_bytes": 60, "reads": 1, "getattr": 3, "getattr_ns": 6 * S}), ("ost1 4711.0", 15, {"writes": 9})]
+    told += [(f"ost1 {job}", 0, {"read_bytes": 10**6}) for job in (4710, 47110, "x.4711", "4711.x")]
+    store.append([disk(n, at_s, period_s=10, component="lustre_job", instance=name, values=values) for n, (name, at_s, values) in enumerate(told, 1)])
+    from_ns, to_ns, targets = T0, T0 + 10 * S, [("cn1", "lustre_ost", f"ost{n}") for n in (1, 2)]
+    named = each.of_job(store, ["4711"], targets, from_ns, to_ns)
+    assert named.of == {targets[0]: ("4711", "4711.0")} and each.of_job(store, ["4712"], targets, from_ns, to_ns) is None
+    parts = [Part(Served("fs", "storage", *target, "t", True, ((from_ns, to_ns),), None), Jobs.of(()), True, None, named.at(target)) for target in targets]
+    grid = Grid(from_ns, to_ns, 2 * S)
+    wholes = [Amounts(np.full(5, 2.0), {"read_bytes": np.ones(5), "write_ops": np.ones(5)}) for _ in parts]
+    first, second = map(figures, counted(parts, wholes, Reader(Plan(from_ns, to_ns, True, (), None, ()), store, 100), grid))
+    assert (first["read_bytes"], first["write_ops"], first["metadata"]) == (130, 0, [{"name": "getattr", "ops": 2, "mean_s": pytest.approx(2)}])
+    assert (second["read_bytes"], second["write_ops"], second["write_bytes"]) == (0, 0, None), "it names jobs, and not this one"
+    assert counted(parts, wholes, Reader(Plan(from_ns, to_ns, True, (), None, ()), store, 1), grid)[0] is None, "too many samples"

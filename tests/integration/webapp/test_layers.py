@@ -105,3 +105,59 @@ def test_who_may_see_what(job):
     assert job.ask("ada", "/components", 403)["error"]["code"] == "admins_only"
     mine, all_of_it = (job.ask(who, "/jobs/42/layers")["file_systems"][0]["layers"][2]["components"][0] for who in ("ada", "boss"))
     assert (mine["jobs"], all_of_it["jobs"]) == (None, ["43"])
+
+
+LUSTRE = """
+[[address]]
+nodes = "n[1-2]"
+addresses = "10.1.0.[1-2]"
+network = "o2ib"
+[[file_system]]
+name = "lu"
+kind = "lustre"
+mounts = "/lu"
+[[target]]
+file_system = "lu"
+kind = "ost"
+numbers = "0-1"
+servers = "oss1"
+each = 2
+[[target]]
+file_system = "lu"
+kind = "mdt"
+numbers = "0"
+servers = "mds1"
+"""
+
+
+@pytest.fixture
+def lustre(server, tmp_path):
+    """Two jobs read of two OSTs at the same time; 500 others are counted there, too."""
+    (tmp_path / "site/lustre.toml").write_text(LUSTRE)
+    server.jobdb.topology.apply(load(tmp_path / "site"), T0 - 90 * S, "root")
+    n1, n2, oss1, mds1 = (Node(name, boot) for name, boot in (("n1", "a1"), ("n2", "a2"), ("oss1", "d1"), ("mds1", "e1")))
+    server.take([n1.job("start", T0), n1.run("read", T0, T0 + 60 * S, size=MIB, count=60, file="/lu/data")])
+    server.take([n2.job("start", T0, job="43", uid=1001), n2.run("read", T0, T0 + 60 * S, size=MIB, job="43", uid=1001, file="/lu/more")])
+    for number in range(2):
+        server.take(sampled(oss1, "lustre_ost", f"lu-OST000{number}", 60, read_bytes=5 * MIB, reads=5, write_bytes=0, writes=0))
+        server.take(sampled(oss1, "lustre_export", f"lu-OST000{number} 10.1.0.{number + 1}@o2ib", 60, read_bytes=MIB, reads=1))
+        server.take([oss1.event("sample", component="lustre_job", instance=f"lu-OST000{number} {job}", start=T0, end=T0 + 10 * S, values={"reads": 1}) for job in range(100, 600)])
+    server.take(sampled(oss1, "lustre_service", "ost_io", 60, requests=10, wait_ns=3 * S))
+    server.take(sampled(mds1, "lustre_mdt", "lu-MDT0000", 60, open=100, open_ns=S, close=100))
+    server.take(sampled(n1, "lustre_client", "lu", 60, readahead_hits=1, readahead_misses=9, readahead_discards=8))
+    server.take([n1.job("end", T0 + 60 * S, exit_code=0), n2.job("end", T0 + 60 * S, job="43", uid=1001, exit_code=0)])
+    server.oss1 = oss1
+    return server
+
+
+def test_where_a_job_was_on_lustre(lustre):
+    client, storage, metadata = lustre.ask("ada", "/jobs/42/layers")["file_systems"][0]["layers"]
+    assert [client["figures"][name] for name in ("read_bytes", "cache_hits", "cache_misses", "cache_discards")] == [60 * MIB, 60, 540, 480]
+    assert (storage["figures"]["read_bytes"], round(storage["figures"]["queue_mean"], 9), storage["how"]) == (600 * MIB, 3.0, "clients")
+    assert (storage["own"]["read_bytes"], storage["own"]["read_ops"], storage["amplification"]["read"]) == (60 * MIB, 60, 1.0)
+    assert metadata["figures"]["metadata"] == [{"name": "close", "ops": 6000, "mean_s": None}, {"name": "open", "ops": 6000, "mean_s": pytest.approx(0.01)}]
+    lustre.take(sampled(lustre.oss1, "lustre_job", "lu-OST0001 42.0", 60, read_bytes=2 * MIB, reads=2))
+    _, storage, _ = lustre.ask("ada", "/jobs/42/layers")["file_systems"][0]["layers"]
+    (target,) = storage["components"]
+    assert (target["target"], target["is_certain"], target["how"], target["own"]["read_bytes"]) == ("OST0001", True, "job_stats", 120 * MIB)
+    assert storage["figures"]["read_bytes"] == 300 * MIB
