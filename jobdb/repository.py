@@ -17,7 +17,7 @@ from .engine import JobDBAway, JobDBError, Transactions, make_engine, message
 from .job import Job, JobStep, Owner
 from .job_rows import has_profile, read_jobs, read_steps, select_jobs
 from .launches import apply
-from .layers.others import Anywhere, OnNodes, anywhere, on_nodes
+from .layers.others import Anywhere, OnNodes, anywhere, on_nodes, owners
 from .models import FIGURES, ClockRow, JobRow, PlaceRow, ProfileRow, ProfileTextRow, QueueNodeRow, QueueRow
 from .profile import FORMAT
 from .queue import Problem, QueueJob, QueueKey
@@ -251,6 +251,10 @@ class JobDB:
     def others_anywhere(self, job: Job, file_system: str | None, from_ns: int, to_ns: int) -> Anywhere:
         """Which other jobs ran in a time, see `jobdb.layers.others.anywhere`."""
         return self._transactions.read(anywhere(job.key, file_system, from_ns, to_ns))
+
+    def owners(self, names: Iterable[str], from_ns: int, to_ns: int) -> dict[str, tuple[str, int]]:
+        """Whose jobs ran in a time, see `jobdb.layers.others.owners`."""
+        return self._transactions.read(owners(set(names), from_ns, to_ns))
 
     # -- settling
 

@@ -2,7 +2,7 @@
 
 `served` tells which components it was, `others` which other jobs they served, `each` what servers count of the job or of its nodes one by one, `amounts` puts samples on
 steps, `clients` tells what a component did for some of its clients, `own` what it did for the job, `figures` what the job's processes asked for, `plan` all but the samples,
-and `job` puts all of it together.
+and `job` puts all of it together. `load` tells the other way round who put load on one component.
 """
 
 CLIENT, FORWARDING, STORAGE, METADATA = LAYERS = ("client", "forwarding", "storage", "metadata")

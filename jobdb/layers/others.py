@@ -119,6 +119,21 @@ def anywhere(key: str, file_system: str | None, from_ns: int, to_ns: int) -> Cal
     return work
 
 
+def owners(names: Collection[str], from_ns: int, to_ns: int) -> Callable[[Session], dict[str, tuple[str, int]]]:
+    """By name, be it that which a job's records claim or that which stands in addresses, the user and uid of a job that ran in [from_ns, to_ns) and began no more than
+    LONG_NS before; of several that of the one that began last."""
+
+    def work(session: Session) -> dict[str, tuple[str, int]]:
+        found: dict[str, tuple[str, int]] = {}
+        for some in _parts(sorted(names)):
+            query = select(JobRow.job_id, JobRow.key, JobRow.user, JobRow.uid).where(*_in_time(from_ns, to_ns), JobRow.job_id.in_(some) | JobRow.key.in_(some))
+            for job_id, key, user, uid in session.execute(query.order_by(JobRow.start_ns)):
+                found |= dict.fromkeys((job_id, key), (user, uid))
+        return found
+
+    return work
+
+
 def _in_time(from_ns: int, to_ns: int) -> tuple[Any, ...]:
     return JobRow.start_ns >= from_ns - LONG_NS, JobRow.start_ns < to_ns, _UNTIL > from_ns
 

@@ -16,7 +16,7 @@ from jobdb.models import PlaceRow
 
 from . import FOREVER_NS, MOVES_MAX, TopologyError, questions
 from .diff import Difference, difference, utc
-from .facts import KINDS, Failover, Forwarding, Held, Member, Port, Server, Serving, Site, Target
+from .facts import KINDS, Failover, Forwarder, Forwarding, Held, Member, Port, Server, Serving, Site, Target
 from .history import chunks, held, insert_rows, replace
 from .layout_rows import Layouts
 from .models import ChangeRow, FailoverRow, MoveRow, ServerRow, ServingRow
@@ -152,6 +152,10 @@ class Topology:
         """`Forwarding` of a forwarding node: which nodes it served."""
         return self._transactions.read(questions.of_kind(Forwarding, from_ns, to_ns, forwarder=forwarder, file_system=file_system))
 
+    def forwarders(self, from_ns: int, to_ns: int) -> list[Held]:
+        """`Forwarder`: all forwarding nodes."""
+        return self._transactions.read(questions.of_kind(Forwarder, from_ns, to_ns))
+
     def targets(self, from_ns: int, to_ns: int, file_system: str | None = None) -> list[Held]:
         """`Target`s of a file system, or of all."""
         return self._transactions.read(questions.of_kind(Target, from_ns, to_ns, file_system=file_system))
@@ -172,8 +176,8 @@ class Topology:
         """`Member`: cabinet, group, class and enclosure of nodes."""
         return self._transactions.read(questions.of_nodes(Member, nodes, from_ns, to_ns))
 
-    def members(self, kind: str, name: str, from_ns: int, to_ns: int) -> list[Held]:
-        """`Member`s of a cabinet, group, class or enclosure."""
+    def members(self, kind: str, name: str | None, from_ns: int, to_ns: int) -> list[Held]:
+        """`Member`s of a cabinet, group, class or enclosure, or of all of a kind."""
         return self._transactions.read(questions.of_kind(Member, from_ns, to_ns, kind=kind, name=name))
 
     def peers(self, name: str, from_ns: int, to_ns: int) -> list[Peers]:

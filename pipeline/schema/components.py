@@ -235,6 +235,10 @@ def _text(given: object, where: str) -> str:
 COMPONENTS = read(resources.files(__package__).joinpath("components.toml").read_text("utf-8"))
 
 
+# Kinds of which a server has one for each of its jobs, or clients: tens of thousands.
+CROWDED = tuple(kind.name for kind in COMPONENTS.values() if kind.jobs is not None or (kind.clients is not None and kind.clients.is_exact))
+
+
 def told(component: str, names: Iterable[str]) -> list[Told]:
     """What the values called `names` of samples of a component are: those that the file knows in its order, then the others by name."""
     known = COMPONENTS[component].values if component in COMPONENTS else ()

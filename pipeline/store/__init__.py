@@ -24,6 +24,8 @@ CONFLICT = "id"
 SECONDS_STEPS_MAX = 50_000
 # Samples that `samples` gives out at once, unless asked for fewer: a day of one component, a second each, is 86,400. Their values, all together: 250 MB.
 SAMPLES_MAX, SAMPLE_VALUES_MAX = 100_000, 10_000_000
+# Samples that `sums_of` adds up.
+SUMMED_MAX = 1_000_000
 # Components that `components` tells of.
 COMPONENTS_MAX = 100_000
 # What `samples` gives out.
@@ -238,8 +240,8 @@ class Store(Droppable, Protocol):
         And the place to go on from."""
         ...
 
-    def components(self, from_ns: int, to_ns: int, node: str | None = None, kinds: Sequence[str] | None = None) -> list[Heard]:
-        """The components (of a node, of some kinds) whose samples touch [from_ns, to_ns], by node, component and instance. Raises TooManyComponents for more
+    def components(self, from_ns: int, to_ns: int, node: str | None = None, kinds: Sequence[str] | None = None, but: Sequence[str] = ()) -> list[Heard]:
+        """The components (of a node, of some kinds, or of none of some) whose samples touch [from_ns, to_ns], by node, component and instance. Raises TooManyComponents for more
         than COMPONENTS_MAX."""
         ...
 
@@ -258,6 +260,11 @@ class Store(Droppable, Protocol):
         """The samples of a kind of component, of the instances `of` (node, instance), whose interval touches [from_ns, to_ns], by start, as SAMPLES.
         names: in any order, as `named_samples`: of the values only these, which takes far less time. Raises TooManySamples for more than `most`, or with more
         than SAMPLE_VALUES_MAX values, of which with `names` each sample counts as having all."""
+        ...
+
+    def sums_of(self, component: str, node: str, begins: str, names: Sequence[str], from_ns: int, to_ns: int) -> dict[str, dict[str, float]]:
+        """Of the instances of a kind of component on a node that are called `begins` and more: by instance, the sum of each of the values called `names`, where any is known, over
+        the samples whose interval touches [from_ns, to_ns]. Raises TooManySamples for more than SUMMED_MAX, and TooManyComponents."""
         ...
 
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:

@@ -264,10 +264,10 @@ class DuckDBStore:
             rows, place = sums_by_time(cursor, component, names, first, grain_ns, limit)
         return rows, self._place(drops, place) if place else BEGIN
 
-    def components(self, from_ns: int, to_ns: int, node: str | None = None, kinds: Sequence[str] | None = None) -> list[Heard]:
+    def components(self, from_ns: int, to_ns: int, node: str | None = None, kinds: Sequence[str] | None = None, but: Sequence[str] = ()) -> list[Heard]:
         """See `Store.components`."""
         with self._file.reading() as cursor:
-            return samples.components(cursor, node, kinds, from_ns, to_ns)
+            return samples.components(cursor, node, kinds, but, from_ns, to_ns)
 
     def called(self, component: str, nodes: Sequence[str], names: Sequence[str], stems: Sequence[str], from_ns: int, to_ns: int) -> list[Heard]:
         """See `Store.called`."""
@@ -287,6 +287,11 @@ class DuckDBStore:
             return (SAMPLES if names is None else named_samples(names)).empty_table()
         with self._file.reading() as cursor:
             return samples.samples(cursor, component, of, from_ns, to_ns, most, names)
+
+    def sums_of(self, component: str, node: str, begins: str, names: Sequence[str], from_ns: int, to_ns: int) -> dict[str, dict[str, float]]:
+        """See `Store.sums_of`."""
+        with self._file.reading() as cursor:
+            return samples.sums_of(cursor, component, node, begins, names, from_ns, to_ns)
 
     def _row_after(self, place: Place) -> tuple[int, int]:
         """How often rows were dropped by now, and the number of the row that a place stands before."""

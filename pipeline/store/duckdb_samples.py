@@ -6,7 +6,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from pipeline.store import COMPONENTS_MAX, SAMPLES, SAMPLE_VALUES_MAX, Heard, TooManyComponents, TooManySamples, named_samples
+from pipeline.store import COMPONENTS_MAX, SAMPLES, SAMPLE_VALUES_MAX, SUMMED_MAX, Heard, TooManyComponents, TooManySamples, named_samples
 from pipeline.store.duckdb_tables import TABLES, roll_back, table_of
 
 _TABLES = [table for table, kind in TABLES.items() if kind.name == "sample"]
@@ -14,11 +14,14 @@ _SPAN = '"start" <= $to AND "end" >= $from'
 _NODES = "node IN (SELECT unnest($nodes::VARCHAR[]))"
 
 
-def components(cursor: duckdb.DuckDBPyConnection, node: str | None, kinds: Sequence[str] | None, from_ns: int, to_ns: int) -> list[Heard]:
+def components(
+    cursor: duckdb.DuckDBPyConnection, node: str | None, kinds: Sequence[str] | None, but: Sequence[str], from_ns: int, to_ns: int
+) -> list[Heard]:
     """See `pipeline.store.Store.components`."""
-    given = {"node": node, "kinds": None if kinds is None else list(kinds)}
+    given = {"node": node, "kinds": None if kinds is None else list(kinds), "but": list(but) or None}
     params: dict[str, Any] = {"from": from_ns, "to": to_ns} | {name: value for name, value in given.items() if value is not None}
     where = _SPAN + ("" if node is None else " AND node = $node") + ("" if kinds is None else " AND component IN (SELECT unnest($kinds::VARCHAR[]))")
+    where += " AND component NOT IN (SELECT unnest($but::VARCHAR[]))" if but else ""
     tables = _TABLES if kinds is None else sorted({str(table_of(kind)) for kind in kinds})
     return _heard(cursor, tables, where, params) if tables else []
 
@@ -88,3 +91,20 @@ def _named(cursor: duckdb.DuckDBPyConnection, where: str, params: dict[str, Any]
     columns = [f'"{name}"' for name in schema.names[: len(schema) - len(names)]] + [f'"values"[$v{number}] AS v{number}' for number in range(len(names))]
     found = cursor.sql(f"SELECT {', '.join(columns)} {where}", params=params | {f"v{number}": name for number, name in enumerate(names)})
     return found.to_arrow_table().rename_columns(schema.names).cast(schema)
+
+
+def sums_of(
+    cursor: duckdb.DuckDBPyConnection, component: str, node: str, begins: str, names: Sequence[str], from_ns: int, to_ns: int
+) -> dict[str, dict[str, float]]:
+    """See `pipeline.store.Store.sums_of`."""
+    where = f"FROM {table_of(component)} WHERE component = $component AND node = $node AND starts_with(instance, $begins) AND {_SPAN}"
+    params = {"component": component, "node": node, "begins": begins, "from": from_ns, "to": to_ns}
+    ((count, instances),) = cursor.execute(f"SELECT count(*), count(DISTINCT instance) {where}", params).fetchall()
+    if count > SUMMED_MAX:
+        raise TooManySamples(component, SUMMED_MAX, from_ns)
+    if instances > COMPONENTS_MAX:
+        raise TooManyComponents(f"there are more than {COMPONENTS_MAX} components")
+    # What is no number would make the sum none.
+    sums = [f'sum("values"[$v{number}]) FILTER (isfinite("values"[$v{number}]))' for number in range(len(names))]
+    rows = cursor.execute(f"SELECT instance, {', '.join(sums)} {where} GROUP BY instance", params | {f"v{number}": name for number, name in enumerate(names)}).fetchall()
+    return {instance: {name: value for name, value in zip(names, of, strict=True) if value is not None} for instance, *of in rows}

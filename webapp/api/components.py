@@ -6,15 +6,17 @@ from collections.abc import Callable
 
 from flask import Blueprint, current_app, jsonify
 
+from jobdb.layers.load import load
 from jobdb.runs import LATEST_NS
 from jobdb.series import MAX_POINTS, SECOND_NS, step_for
-from pipeline.store import Heard
+from pipeline.schema.components import CROWDED
+from pipeline.store import Heard, TooManyComponents, TooManySamples
 
 from . import params
 from .charts import POINTS, too_fine, within
 from .component_charts import Question
 from .context import context
-from .errors import bad_parameter, no_node
+from .errors import ApiError, bad_parameter, no_node
 
 blueprint = Blueprint("components", __name__)
 
@@ -37,8 +39,10 @@ def list_components():
     sort, limit, start = params.sort("node", tuple(SORTS)), params.integer("limit", 100, 1, ROWS_MAX), params.offset()
     span = _span(HEARD_SPAN_NS)
     # Of the last day, by default, an answer is given out again for a while; what is asked for otherwise is a question of its own.
-    question = ("components", node, *(params.integer(name, None, 0, LATEST_NS) for name in ("from_ns", "to_ns")))
-    heard = context().audits.get(question, lambda: context().store.components(*span, node or None))
+    is_crowded = component in CROWDED
+    question = ("components", node, component if is_crowded else "", *(params.integer(name, None, 0, LATEST_NS) for name in ("from_ns", "to_ns")))
+    which = ([component], ()) if is_crowded else (None, CROWDED)
+    heard = context().audits.get(question, lambda: context().store.components(*span, node or None, *which))
     found = [one for one in heard if component in ("", one.component) and (not search or _fits(one, search))]
     if sort != "node":
         found.sort(key=_key(sort), reverse=sort.startswith("-"))
@@ -74,6 +78,19 @@ def component_series():
     if answer is None:
         raise no_node(node)
     return current_app.response_class(answer, mimetype="application/json")
+
+
+@blueprint.get("/components/load")
+def component_load():
+    """Who put load on one component."""
+    params.only("node", "component", "instance", "from_ns", "to_ns")
+    of = (params.text("node"), params.text("component"), params.text("instance", INSTANCE_LENGTH_MAX))
+    given = tuple(params.integer(name, None, 0, LATEST_NS) for name in ("from_ns", "to_ns"))
+    span = _span(SPAN_NS)
+    try:
+        return jsonify(context().audits.get(("load", *of, *given), lambda: load(context().store, context().jobdb, of, *span)))
+    except (TooManySamples, TooManyComponents) as error:
+        raise ApiError(422, "too_many_samples", str(error), "ask for a shorter span") from error
 
 
 def _span(length_ns: int) -> tuple[int, int]:

@@ -1,13 +1,14 @@
 """Which components there are, and their samples."""
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.schema import KINDS
-from pipeline.store import COMPONENTS_MAX, SAMPLES, SAMPLE_VALUES_MAX, Heard, TooManyComponents, TooManySamples, named_samples
+from pipeline.store import COMPONENTS_MAX, SAMPLES, SAMPLE_VALUES_MAX, SUMMED_MAX, Heard, TooManyComponents, TooManySamples, named_samples
 from pipeline.store.elastic.reader import PAGE, Reader, all_of
 
 _KIND = KINDS["sample"].name
@@ -22,10 +23,12 @@ _MISFITS = (pa.ArrowException, AttributeError, TypeError, ValueError, OverflowEr
 HALVINGS = 20
 
 
-def components(reader: Reader, node: str | None, kinds: Sequence[str] | None, from_ns: int, to_ns: int) -> list[Heard]:
+def components(reader: Reader, node: str | None, kinds: Sequence[str] | None, but: Sequence[str], from_ns: int, to_ns: int) -> list[Heard]:
     """See `pipeline.store.Store.components`; times are exact to a microsecond."""
-    which = [] if node is None else [{"term": {"node": node}}]
-    return _heard(reader, [*which, *([] if kinds is None else [{"terms": {"component": list(kinds)}}])], from_ns, to_ns)
+    which: list[dict[str, Any]] = [] if node is None else [{"term": {"node": node}}]
+    which += [] if kinds is None else [{"terms": {"component": list(kinds)}}]
+    which += [{"bool": {"must_not": [{"terms": {"component": list(but)}}]}}] if but else []
+    return _heard(reader, which, from_ns, to_ns)
 
 
 def called(reader: Reader, component: str, nodes: Sequence[str], names: Sequence[str], stems: Sequence[str], from_ns: int, to_ns: int) -> list[Heard]:
@@ -91,6 +94,28 @@ def samples(reader: Reader, component: str, of: Sequence[tuple[str, str]], from_
         read += len(documents)
     found = pa.concat_tables(chunks).combine_chunks()
     return found.take(pc.sort_indices(found, sort_keys=[("start", "ascending"), ("end", "ascending")]))
+
+
+def sums_of(reader: Reader, component: str, node: str, begins: str, names: Sequence[str], from_ns: int, to_ns: int) -> dict[str, dict[str, float]]:
+    """See `pipeline.store.Store.sums_of`. Values are no fields: all of the samples are read."""
+    which = [{"term": {"component": component}}, {"term": {"node": node}}, {"prefix": {"instance": begins}}]
+    query, pattern = all_of(*which, *_within(from_ns, to_ns), reader.committed(_KIND)), reader.patterns(_KIND, from_ns, to_ns)
+    total = reader.count(pattern, query)
+    if total > SUMMED_MAX:
+        raise TooManySamples(component, SUMMED_MAX, from_ns)
+    found: dict[str, dict[str, float]] = {}
+    for page in reader.hits(pattern, query, limit=SUMMED_MAX, many=total > PAGE):
+        for document in (hit["_source"] for hit in page):
+            if not _fits(document, SAMPLES):
+                continue
+            of = found.setdefault(document["instance"], {})
+            if len(found) > COMPONENTS_MAX:
+                raise TooManyComponents(f"there are more than {COMPONENTS_MAX} components")
+            for name in names:
+                value = document["values"].get(name)
+                if value is not None and isfinite(value):
+                    of[name] = of.get(name, 0.0) + value
+    return found
 
 
 def _until(count: Callable[[int], int], from_ns: int, to_ns: int, most: int) -> int:

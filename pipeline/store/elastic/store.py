@@ -304,10 +304,10 @@ class ElasticsearchStore:
         """See `Store.sample_sums_by_time`."""
         return self._ask(lambda reader: samples.sums_by_time(reader, component, names, after, grain_ns, limit), ())
 
-    def components(self, from_ns: int, to_ns: int, node: str | None = None, kinds: Sequence[str] | None = None) -> list[Heard]:
+    def components(self, from_ns: int, to_ns: int, node: str | None = None, kinds: Sequence[str] | None = None, but: Sequence[str] = ()) -> list[Heard]:
         """See `Store.components`; of the groups that are there."""
         asked = () if node is None else (node,)
-        return self._ask(lambda reader: components.components(reader, node, kinds, from_ns, to_ns), asked, asked or None)
+        return self._ask(lambda reader: components.components(reader, node, kinds, but, from_ns, to_ns), asked, asked or None)
 
     def called(self, component: str, nodes: Sequence[str], names: Sequence[str], stems: Sequence[str], from_ns: int, to_ns: int) -> list[Heard]:
         """See `Store.called`."""
@@ -325,6 +325,10 @@ class ElasticsearchStore:
             return (SAMPLES if names is None else named_samples(names)).empty_table()
         nodes = {node for node, _ in of}
         return self._ask(lambda reader: components.samples(reader, component, of, from_ns, to_ns, most, names), nodes, nodes)
+
+    def sums_of(self, component: str, node: str, begins: str, names: Sequence[str], from_ns: int, to_ns: int) -> dict[str, dict[str, float]]:
+        """See `Store.sums_of`."""
+        return self._ask(lambda reader: components.sums_of(reader, component, node, begins, names, from_ns, to_ns), (node,), (node,))
 
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
         """See `Store.missing`."""

@@ -155,6 +155,7 @@ def test_of_tens_of_thousands_of_a_kind_some_are_found_by_name(open_store):
     assert store.telling("lustre_job", ["cn1", "oss2"], T0 + 60 * S, T0 + 99 * S) == {"oss2"} and store.telling("tape", ["cn1"], T0, T0 + 99 * S) == set()
     assert [one.component for one in store.components(T0, T0 + 99 * S, "cn1", ["block_device", "tape", "agent"])] == ["agent", "block_device"]
     assert store.components(T0, T0 + 99 * S, None, []) == []
+    assert {(one.node, one.component) for one in store.components(T0, T0 + 99 * S, but=["agent", "lustre_job"])} == {("cn1", "block_device")}
 
 
 def test_what_servers_count_of_one_job_is_its_own(open_store):
@@ -172,3 +173,16 @@ def test_what_servers_count_of_one_job_is_its_own(open_store):
     assert (first["read_bytes"], first["write_ops"], first["metadata"]) == (130, 0, [{"name": "getattr", "ops": 2, "mean_s": pytest.approx(2)}])
     assert (second["read_bytes"], second["write_ops"], second["write_bytes"]) == (0, 0, None), "it names jobs, and not this one"
     assert counted(parts, wholes, Reader(Plan(from_ns, to_ns, True, (), None, ()), store, 1), grid)[0] is None, "too many samples"
+
+
+def test_what_instances_of_a_beginning_add_up_to(open_store, monkeypatch):
+    store = open_store()
+    told = [("ost1 a", 0, {"reads": 1, "writes": 5}), ("ost1 a", 10, {"reads": 2}), ("ost1 b", 0, {"writes": 3, "other": 9}), ("ost1 c", 90, {"reads": 9}), ("ost10 a", 0, {"reads": 1})]
+    store.append([disk(n, at_s, period_s=10, component="lustre_export", instance=name, values=values) for n, (name, at_s, values) in enumerate(told, 1)])
+    asked = ("lustre_export", "cn1", "ost1 ", ["reads", "writes"], T0, T0 + 60 * S)
+    assert store.sums_of(*asked) == {"ost1 a": {"reads": 3, "writes": 5}, "ost1 b": {"writes": 3}}
+    assert store.sums_of("lustre_export", "cn2", "ost1 ", ["reads"], T0, T0 + 60 * S) == {} == store.sums_of("tape", "cn1", "", ["reads"], T0, T0 + 60 * S)
+    for module in ("duckdb_samples", "elastic.components"):
+        monkeypatch.setattr(f"pipeline.store.{module}.SUMMED_MAX", 2)
+    with pytest.raises(TooManySamples, match="more than 2 samples"):
+        store.sums_of(*asked)

@@ -86,9 +86,9 @@ class FakeStore:
                 found[key] = found.get(key, 0) + sample["values"][name]
         return [(*key, value) for key, value in found.items() if value][:limit], str(len(self.sample_rows))
 
-    def components(self, from_ns, to_ns, node=None, kinds=None):
+    def components(self, from_ns, to_ns, node=None, kinds=None, but=()):
         self.components_asked += 1
-        return self._heard(from_ns, to_ns, lambda one: node in (None, one["node"]) and (kinds is None or one["component"] in kinds))
+        return self._heard(from_ns, to_ns, lambda one: node in (None, one["node"]) and (kinds is None or one["component"] in kinds) and one["component"] not in but)
 
     def called(self, component, nodes, names, stems, from_ns, to_ns):
         self.names_asked.append((component, list(names)))
@@ -101,6 +101,15 @@ class FakeStore:
 
     def telling(self, component, nodes, from_ns, to_ns):
         return {one["node"] for one in self._samples(from_ns, to_ns) if one["component"] == component} & set(nodes)
+
+    def sums_of(self, component, node, begins, names, from_ns, to_ns):
+        found = {}
+        for one in self._samples(from_ns, to_ns):
+            if one["component"] == component and one["node"] == node and one["instance"].startswith(begins):
+                of = found.setdefault(one["instance"], {})
+                for name in set(names) & set(one["values"]):
+                    of[name] = of.get(name, 0) + one["values"][name]
+        return found
 
     def _heard(self, from_ns, to_ns, is_one):
         found = {}

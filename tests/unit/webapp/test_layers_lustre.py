@@ -4,6 +4,7 @@ import pytest
 
 from jobdb.queue import QueueJob
 from tests.unit.jobdb.tables import T0
+from tests.unit.webapp.fakes import event
 from tests.unit.webapp.people import People
 from tests.unit.webapp.test_layers import MIB, S, apply, layer_of, of_job, read_of, run, told
 
@@ -263,3 +264,48 @@ def test_metadata_operations_that_processes_asked_for_are_told_by_name(lustre):
     run(lustre, "7", 1000, "n1", 0, 100, read_of(file="/scratch/a", op="open", amount=0), read_of(file="/scratch/a", op="unlink", amount=0))
     asked = layer_of(of_job(lustre), "client")["figures"]
     assert [(one["name"], one["ops"]) for one in asked["metadata"]] == [("open", 100), ("unlink", 100)] and asked["metadata_ops"] == 200
+
+
+LOAD = "/api/v1/components/load?node={}&component={}&instance={}"
+
+
+def load_of(site, node="oss1", component="lustre_ost", instance="work-OST0000", who="boss", status=200, times=f"&from_ns={T0}&to_ns={T0 + 100 * S}"):
+    return of_job(site, who, LOAD.format(node, component, instance) + times, status)
+
+
+def test_who_put_load_on_a_target(lustre, tmp_path):
+    apply(lustre, tmp_path / "site", SITE + '[[group]]\nname = "g1"\nnodes = "n[1-2]"\n', at_s=-50)
+    exports(lustre)
+    lustre.store.sample_rows += [each("oss1", "lustre_export", "work-OST0000", "10.9.9.9@o2ib", write_bytes=7, writes=1), each("oss1", "lustre_export", "work-OST00001", "x", read_bytes=1)]
+    lustre.jobdb.apply_event(event(job="60", uid=1001, user="eve", node="n3", time=T0))
+    jobs = {"7": 10, "7.0": 20, "60.batch": 5, "solver.1000": 40, "cp.4444": 50, "4712": 3, "3d.1001": 1}
+    lustre.store.sample_rows += [each("oss1", "lustre_job", "work-OST0000", name, read_bytes=amount, reads=1) for name, amount in jobs.items()]
+    found = load_of(lustre)
+    rows = {name: [(row["name"], row["members"], row["read_bytes"]) for row in of["rows"]] for name, of in found.items() if name.startswith("by")}
+    assert rows["by_class"] == [("compute", 2, 250 * MIB), ("login", 1, 150 * MIB), ("unknown", 1, 0)]
+    assert rows["by_group"] == [("g1", 2, 250 * MIB), ("unknown", 2, 150 * MIB)]
+    assert rows["by_client"] == [("login1", 1, 150 * MIB), ("n2", 1, 150 * MIB), ("n1", 1, 100 * MIB), ("10.9.9.9@o2ib", 1, 0)]
+    assert rows["by_job"][:3] == [("cp.4444", 1, 50), ("solver.1000", 1, 40), ("7", 2, 30)] and found["by_job"]["total"] == 6
+    assert rows["by_user"] == [("ada", 3, 70), ("uid 4444", 1, 50), ("eve", 2, 6), ("unknown", 1, 3)]
+    assert found["by_client"]["rows"][3]["write_ops"] == 1
+    assert load_of(lustre, "mds1", "lustre_mdt", "work-MDT0000")["by_client"]["rows"][0]["metadata_ops"] == 20
+    nothing = load_of(lustre, times="")
+    assert nothing["by_class"] is None and nothing["by_user"] is None, "of the last hour nothing is counted"
+    assert load_of(lustre, "oss1", "block_device", "sda")["by_class"] is None
+    assert load_of(lustre, who="ada", status=403)["error"]["code"] == "admins_only"
+
+
+def test_forwarding_nodes_are_a_class_of_client_of_their_own(lustre, tmp_path):
+    forwarding = '[[forwarding]]\nfile_system = "scratch"\nnodes = "n[1-8]"\nforwarders = "fwd1"\n[[address]]\nnodes = "fwd1"\naddresses = "10.0.9.1"\n'
+    apply(lustre, tmp_path / "site", SITE + forwarding, at_s=-50)
+    lustre.store.sample_rows.append(each("oss1", "lustre_export", "work-OST0000", "10.0.9.1@tcp", read_bytes=5))
+    assert [(row["name"], row["read_bytes"]) for row in load_of(lustre)["by_class"]["rows"]] == [("forwarding nodes", 5)]
+
+
+def test_jobs_and_clients_of_a_server_are_listed_where_they_are_asked_for(lustre):
+    exports(lustre)
+    named(lustre)
+    listed = f"/api/v1/components?from_ns={T0}&to_ns={T0 + 100 * S}"
+    assert of_job(lustre, "boss", listed)["kinds"] == {"lustre_mdt": 1, "lustre_ost": 4, "lustre_service": 4}
+    assert of_job(lustre, "boss", f"{listed}&component=lustre_job")["kinds"] == {"lustre_job": 3}
+    assert of_job(lustre, "boss", f"{listed}&component=lustre_export&node=mds1")["total"] == 1

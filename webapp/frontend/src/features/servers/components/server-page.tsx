@@ -13,6 +13,7 @@ import { LIMIT, useComponents, useLastHeard, type Component } from "../api/get-c
 import { ComponentCharts } from "./component-charts";
 import { byKind, bySwitch, isSilent } from "./grouping";
 import { ComponentLink } from "./server-columns";
+import { LoadPanel } from "./load-panel";
 
 /** So many components are found by looking; of more, one by its name. */
 const FIND_FROM = 50;
@@ -142,6 +143,7 @@ function OneComponent({ node, component, instance, lastNs, nowMs }: OneComponent
           <ComponentCharts series={series} fromMs={fromMs} toMs={toMs} onSpan={zoomTo} onWhole={() => window && zoomTo(null)} />
         </div>
       )}
+      <LoadPanel node={node} component={component} instance={instance} window={window} spanS={SPAN_S[span]} />
     </>
   );
 }
