@@ -22,8 +22,8 @@ CLIENTS_MAX, CLIENT_SAMPLES_MAX = 5000, 1_000_000
 NAMES_MAX = 100_000
 # Nodes of a job whose own caches are looked at; of a larger job nothing is told of them.
 CACHE_NODES_MAX = 64
-# Components of which samples are asked for in one question.
-AT_ONCE = 16
+# Components of which samples are asked for in one question; and those of which a job's, or its nodes', are: among tens of thousands a question costs more than what it finds.
+AT_ONCE, COUNTED_AT_ONCE = 16, 256
 # Keys of other jobs that are told of a component.
 JOBS_SHOWN_MAX = 20
 

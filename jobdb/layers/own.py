@@ -7,7 +7,7 @@ import numpy as np
 from pipeline.schema.components import COMPONENTS
 from pipeline.store import TooManySamples
 
-from . import CLIENTS_MAX, TooManyToTell
+from . import CLIENTS_MAX, COUNTED_AT_ONCE, TooManyToTell
 from .amounts import Amounts, Grid, moved
 from .each import Count, values_of
 from .figures import VOLUMES
@@ -20,7 +20,7 @@ def counted(parts: Sequence[Part], wholes: Sequence[Amounts], reader: Reader, gr
     found: list[Amounts | None] = [_nothing(part, whole) for part, whole in zip(parts, wholes, strict=True)]
     asked = [(place, part.count) for place, part in enumerate(parts) if part.count is not None and 0 < len(part.count.instances or ()) <= CLIENTS_MAX]
     keys = [(count.kind, count.how, reader.ahead_ns(parts[place].served.node), parts[place].served.spans) for place, count in asked]
-    for _, places in batches(keys):
+    for _, places in batches(keys, COUNTED_AT_ONCE):
         some = [asked[place] for place in places]
         for (place, _), amounts in zip(some, _read([(parts[place], count) for place, count in some], [wholes[place] for place, _ in some], reader, grid), strict=True):
             found[place] = amounts

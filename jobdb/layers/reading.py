@@ -65,11 +65,11 @@ class Reader:
         return samples
 
 
-def batches(keys: Sequence[Hashable]) -> Iterator[tuple[Hashable, list[int]]]:
-    """The places of what has the same key, AT_ONCE at most."""
+def batches(keys: Sequence[Hashable], at_once: int = AT_ONCE) -> Iterator[tuple[Hashable, list[int]]]:
+    """The places of what has the same key, so many at most."""
     alike = defaultdict(list)
     for place, key in enumerate(keys):
         alike[key].append(place)
     for key, places in alike.items():
-        for begin in range(0, len(places), AT_ONCE):
-            yield key, places[begin : begin + AT_ONCE]
+        for begin in range(0, len(places), at_once):
+            yield key, places[begin : begin + at_once]
