@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jobdb.job import Job
 from pipeline.schema.components import COMPONENTS, Component, Each
-from pipeline.store import Store
+from pipeline.store import Store, TooManyComponents
 
 from . import NAMES_MAX
 
@@ -16,7 +16,8 @@ JOB_STATS, CLIENTS = "job_stats", "clients"
 Target = tuple[str, str, str]
 # How a site's jobid_var calls what is no job's: program.uid. A job's steps have numbers, too.
 _PROGRAM = re.compile(r".*\.[0-9]+", re.DOTALL)
-_STEP = re.compile(r"[0-9]{1,10}|batch|extern|interactive")
+STEP = "[0-9]{1,10}|batch|extern|interactive"
+_STEP = re.compile(STEP)
 # What Lustre calls the network of an address that names none; the first one of a kind needs no number.
 DEFAULT_NETWORK = "tcp"
 
@@ -83,7 +84,11 @@ def _ask(store: Store, how: str, targets: Collection[Target], names: Sequence[st
             return None
         wanted, with_steps = ([f"{instance} {name}" for instance in instances for name in some] for some in (names, stems))
         # A stem ends before the first dot: a target with one has none.
-        heard = store.called(kind.name, nodes, wanted, [stem for stem in with_steps if "." not in stem], from_ns, to_ns)
+        try:
+            heard = store.called(kind.name, nodes, wanted, [stem for stem in with_steps if "." not in stem], from_ns, to_ns)
+        except TooManyComponents:
+            # Whoever forges so many steps of a job's must not hide the rest of its layers.
+            return None
         found: dict[tuple[str, str], list[str]] = defaultdict(list)
         for one in heard:
             target, _, name = one.instance.partition(" ")

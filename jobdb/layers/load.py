@@ -16,7 +16,7 @@ from .figures import VOLUMES
 # Clients, and jobs, that are named: those that did most. Of classes, groups and users.
 NAMED_MAX, ROWS_MAX = 50, 1000
 FORWARDING_NODES, UNKNOWN = "forwarding nodes", "unknown"
-_PROGRAM, _STEP = re.compile(r".*\.([0-9]{1,10})", re.DOTALL), re.compile(r"([0-9]+(?:[_+][0-9]+)?)\.(?:[0-9]{1,10}|batch|extern|interactive)")
+_PROGRAM, _STEP = re.compile(r".*\.([0-9]{1,10})", re.DOTALL), re.compile(rf"([0-9]+(?:[_+][0-9]+)?)\.(?:{each.STEP})")
 
 Sums = Mapping[str, float]
 

@@ -142,8 +142,12 @@ def _counted(
     parts: Sequence[Part], named: each.Counted | None, clients: tuple[Client, ...] | None, ask: Callable[[Sequence[str]], each.Counted | None]
 ) -> list[Part]:
     """With what counts the job: by its name, else by the clients through which it comes, where others were served, too. ask: what is told of clients at some addresses."""
+
+    def is_open(part: Part) -> bool:
+        return part.count is None or part.count.instances is None
+
     found = [replace(part, count=named.at(_target(part)) if named is not None else None) for part in parts]
-    if clients is None or not any(part.is_shared and part.count is None for part in found):
+    if clients is None or not any(part.is_shared and is_open(part) for part in found):
         return found
     counted = ask([client.address for client in clients])
     if counted is None:
@@ -156,8 +160,9 @@ def _counted(
     shared = {client.address for client in known if not client.is_alone}
 
     def told(part: Part) -> Part:
-        is_ours = part.count is None and not shared.intersection(counted.of.get(_target(part), ()))
-        return replace(part, count=counted.at(_target(part))) if is_ours else part
+        count = counted.at(_target(part))
+        is_better = count is not None and is_open(part) and (part.count is None or count.instances is not None)
+        return replace(part, count=count) if is_better and not shared.intersection(counted.of.get(_target(part), ())) else part
 
     return [told(part) for part in found]
 

@@ -3,6 +3,7 @@
 import pytest
 
 from jobdb.queue import QueueJob
+from pipeline.store import TooManyComponents
 from tests.unit.jobdb.tables import T0
 from tests.unit.webapp.fakes import event
 from tests.unit.webapp.people import People
@@ -164,6 +165,17 @@ def test_who_calls_other_io_by_a_jobs_name_gives_it_that_only_where_it_could_hav
     assert len(storage["components"]) == 4 and storage["own"] is None and not any(one["is_certain"] for one in storage["components"])
 
 
+def test_who_forges_very_many_steps_of_a_job_hides_no_layer_of_it(lustre, monkeypatch):
+    named(lustre)
+
+    def too_many(*_):
+        raise TooManyComponents("there are more than 100000 components")
+
+    monkeypatch.setattr(lustre.store, "called", too_many)
+    storage = layer_of(of_job(lustre), "storage")
+    assert (len(storage["components"]), storage["own"], storage["figures"]["read_bytes"]) == (4, None, 1600 * MIB)
+
+
 def test_a_server_that_counts_no_jobs_leaves_its_part_open_unless_it_was_idle(lustre):
     lustre.store.sample_rows.append(each("oss1", "lustre_job", "work-OST0001", "7", read_bytes=MIB, reads=1))
     storage = layer_of(of_job(lustre), "storage")
@@ -171,6 +183,11 @@ def test_a_server_that_counts_no_jobs_leaves_its_part_open_unless_it_was_idle(lu
         ("OST0001", JOB_STATS, True), ("OST0002", None, False), ("OST0003", None, False)
     ]  # fmt: skip
     assert storage["own"] is None
+    before = list(lustre.store.sample_rows)
+    exports(lustre)
+    storage = layer_of(of_job(lustre), "storage")
+    assert [one["how"] for one in storage["components"]] == [JOB_STATS, CLIENTS, CLIENTS] and (storage["how"], storage["own"]["read_bytes"]) == ("mixed", MIB)
+    lustre.store.sample_rows[:] = before
     for sample in lustre.store.sample_rows:
         if sample["node"] == "oss2" and sample["component"] == "lustre_ost":
             sample["values"] = dict.fromkeys(sample["values"], 0)
