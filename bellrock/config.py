@@ -12,7 +12,7 @@ from jobdb.address import Access
 
 # Classes of data that [retention] has a setting of: `pipeline.store.parts.CLASSES`, which is not imported here, since that would bring numpy's threads
 # into every command before it holds its signals back.
-RETAINED = ("runs", "samples", "rollups", "letters", "job_events")
+RETAINED = ("runs", "samples", "messages", "rollups", "letters", "job_events")
 PORT_MAX = 65535
 SAMPLE = Path(__file__).with_name("server.sample.toml")
 
@@ -156,6 +156,7 @@ class Retention:
     run: bool = False
     runs: int = _between(0, 36500, default=180)
     samples: int = _between(0, 36500, default=180)
+    messages: int = _between(0, 36500, default=180)
     rollups: int = _between(0, 36500, default=180)
     letters: int = _between(0, 36500, default=180)
     job_events: int = _between(0, 36500, default=180)

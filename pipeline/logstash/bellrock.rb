@@ -1,7 +1,7 @@
 # Logstash's ruby filter: where a record goes, and under which id. The tests run it on the samples beside it.
 
 FIELDS_OF_ID = %w[node boot seq].freeze
-STARTS = { "run" => "start", "sample" => "start", "job" => "time" }.freeze
+STARTS = { "run" => "start", "sample" => "start", "job" => "time", "message" => "start" }.freeze
 LAYER = /\A[a-z0-9_]{1,32}\z/.freeze
 # The layer that a kind of component belongs to; others are of layer "other".
 COMPONENT_LAYERS = { "agent" => "agent" }.freeze
@@ -33,7 +33,7 @@ def filter(event)
     kind = event.get("kind")
     start = Time.at(event.get(STARTS[kind]) / 1_000_000_000).utc
     event.set("[@metadata][id]", "#{event.get('node')}/#{event.get('boot').rjust(16, '0').downcase}/#{event.get('seq')}")
-    event.set("[@metadata][index]", "bellrock-#{kind}-#{layer_of(kind, event)}-#{@group}-#{period_of(start)}")
+    event.set("[@metadata][index]", "bellrock-#{kind}-#{layer_of(kind, event)}-#{@group}-#{kind == "message" ? start.strftime("%Y.%m") : period_of(start)}")
     # When a job event came tells whoever follows them for how long it is new.
     (kind == "job" ? ADDED - ["@timestamp"] : ADDED).each { |name| event.remove(name) }
   end
@@ -44,7 +44,7 @@ def reason_against(event)
   tags = event.get("tags")
   return "no JSON: so says Logstash" if tags.is_a?(Array) && tags.include?("_jsonparsefailure")
   kind = event.get("kind")
-  return "kind: expected one of run, sample, job" unless kind.is_a?(String) && STARTS.key?(kind)
+  return "kind: expected one of run, sample, job, message" unless kind.is_a?(String) && STARTS.key?(kind)
   node, boot, seq = FIELDS_OF_ID.map { |name| event.get(name) }
   return "node: expected string of 1 to 255 characters" unless node.is_a?(String) && node.length.between?(1, 255)
   return "boot: expected string of 1 to 16 hex digits" unless boot.is_a?(String) && boot =~ /\A[0-9a-fA-F]{1,16}\z/
@@ -57,6 +57,7 @@ end
 
 def layer_of(kind, event)
   return "job" if kind == "job"
+  return "log" if kind == "message"
   return COMPONENT_LAYERS.fetch(event.get("component"), "other") if kind == "sample"
   name = event.get("layer")
   name.is_a?(String) ? name : ""

@@ -77,6 +77,7 @@ class Field:
     unit: str | None = None
     nullable: bool = False
     min: int | None = None
+    max: int | None = None
     max_length: int | None = None
     values: tuple[str, ...] | None = None
     elastic: str = "source"
@@ -144,7 +145,7 @@ def _load_kind(name: str, envelope: tuple[Field, ...]) -> Kind:
 
 
 ENVELOPE = _load_fields(_read("envelope"))
-KINDS: dict[str, Kind] = {name: _load_kind(name, ENVELOPE) for name in ("run", "sample", "job")}
+KINDS: dict[str, Kind] = {name: _load_kind(name, ENVELOPE) for name in ("run", "sample", "job", "message")}
 ROLLUP = _load_kind("rollup", ())
 
 _identity_row = make_row(ENVELOPE)
@@ -203,7 +204,8 @@ def markdown() -> str:
         for f in kind.fields:
             values = f" One of {', '.join(f'`{v}`' for v in f.values)}." if f.values else ""
             least = f" At least {f.min}." if f.min is not None else ""
+            most = f" At most {f.max}." if f.max is not None else ""
             longest = f" At most {f.max_length} characters." if f.max_length is not None else ""
             null = "yes" if f.nullable else ""
-            lines.append(f"| `{f.name}` | {f.type} | {f.unit or ''} | {null} | {f.elastic} | {f.doc}{values}{least}{longest} |")
+            lines.append(f"| `{f.name}` | {f.type} | {f.unit or ''} | {null} | {f.elastic} | {f.doc}{values}{least}{most}{longest} |")
     return "\n".join(lines + components.markdown()) + "\n"

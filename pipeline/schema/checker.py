@@ -72,8 +72,7 @@ def _source(number: int, field: Any) -> list[str]:
     wrong = f"wrong({number}, {v})"
     lines = [f"{v} = event.get({field.name!r})" if field.nullable else f"{v} = event[{field.name!r}]"]
     if field.type in RANGES:
-        low, high = RANGES[field.type]
-        low = low if field.min is None else max(low, field.min)
+        low, high = bounds(field)
         outside = f"{v} >> 63" if (low, high) == (0, (1 << 63) - 1) else f"not {low} <= {v} <= {high}"
         lines.append(f"if type({v}) is not int or {outside}: {wrong}")
     elif field.type == "string":
@@ -97,9 +96,17 @@ def _source(number: int, field: Any) -> list[str]:
     return lines
 
 
+def bounds(field: Any) -> tuple[int, int]:
+    """The least and the largest value of a field of whole numbers."""
+    low, high = RANGES[field.type]
+    return low if field.min is None else max(low, field.min), high if field.max is None else min(high, field.max)
+
+
 def _expected(field: Any) -> str:
     if field.values:
         return f"one of {', '.join(field.values)}"
+    if field.max is not None:
+        return "{} of {} to {}".format(field.type, *bounds(field))
     if field.type in RANGES and field.min is not None:
         return f"{field.type} of at least {field.min}"
     if field.max_length is not None:

@@ -6,14 +6,14 @@ from typing import Any
 from tracepack import Reader
 
 from pipeline.schema import KINDS, Field
-from pipeline.schema.checker import RANGES
+from pipeline.schema.checker import RANGES, bounds
 
 
 def _spec(field: Field) -> dict[str, Any]:
     spec: dict[str, Any] = {"name": field.name, "type": field.type, "nullable": field.nullable}
     if field.type in RANGES:
-        low, high = RANGES[field.type]
-        spec |= {"type": "integer", "low": low if field.min is None else max(low, field.min), "high": high}
+        low, high = bounds(field)
+        spec |= {"type": "integer", "low": low, "high": high}
     elif field.type == "string":
         spec |= {"values": None if field.values is None else list(field.values), "max_length": field.max_length}
     return spec

@@ -28,6 +28,12 @@ SAMPLES_MAX, SAMPLE_VALUES_MAX = 100_000, 10_000_000
 SUMMED_MAX = 1_000_000
 # Components that `components` tells of.
 COMPONENTS_MAX = 100_000
+# Messages that `messages` gives out, and how many it goes through at most.
+MESSAGES_MAX, MESSAGES_SOUGHT_MAX = 1000, 10_000
+# What `messages` gives out.
+MESSAGES = KINDS["message"].arrow
+# In the place of an event's name: any event.
+ANY_EVENT = "*"
 # What `samples` gives out.
 SAMPLES = pa.schema([KINDS["sample"].arrow.field(name) for name in ("node", "boot", "instance", "start", "end", "values")])
 
@@ -85,13 +91,14 @@ def as_text(payload: bytes) -> str:
 
 @dataclass(frozen=True)
 class Appended:
-    """What became of a batch: `runs + samples + jobs + duplicates + dead_letters` is its length. `missing` counts sequence numbers that
+    """What became of a batch: `runs + samples + jobs + messages + duplicates + dead_letters` is its length. `missing` counts sequence numbers that
     it jumped over, `filled` those that had been jumped over and came now. `refused`: the places in the batch of what became dead letters.
     events: by place, what came, decoded, but for runs that were not looked at one by one."""
 
     runs: int = 0
     samples: int = 0
     jobs: int = 0
+    messages: int = 0
     duplicates: int = 0
     dead_letters: int = 0
     missing: int = 0
@@ -267,6 +274,13 @@ class Store(Droppable, Protocol):
         the samples whose interval touches [from_ns, to_ns]. Raises TooManySamples for more than SUMMED_MAX, and TooManyComponents."""
         ...
 
+    def messages(
+        self, node: str, from_ns: int, to_ns: int, severity: int = 7, event: str | None = None, skip: int = 0, most: int = MESSAGES_MAX
+    ) -> tuple[pa.Table, int]:
+        """The messages of a node that touch [from_ns, to_ns], of a severity up to this one, and of an event (ANY_EVENT: any; None: of none, too): `most` of them
+        after `skip`, the last begun first, as MESSAGES; and how many there are, MESSAGES_SOUGHT_MAX at most, beyond which none are given out."""
+        ...
+
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
         """By node, how many sequence numbers are missing, where the records before and after the gap came at times between which some
         instant of [from_ns, to_ns] lies. Nodes without any are left out."""
@@ -347,7 +361,7 @@ class Store(Droppable, Protocol):
         ...
 
     def status(self) -> dict[str, Any]:
-        """`records` ({run, sample, job}: all that ever came), `records_dropped` (of these, by retention), `dead_letters` (`dead_letters_dropped` of them are not kept any more), `duplicates`, `missing`,
+        """`records` ({run, sample, job, message}: all that ever came), `records_dropped` (of these, by retention), `dead_letters` (`dead_letters_dropped` of them are not kept any more), `duplicates`, `missing`,
         `last_append_ns` (None: not since it was opened), `error` (text while the last append failed, else None), and `high_water`: a list
         of {node, boot (hex), seq, missing, last_append_ns, clock_offset_ns, ended} (see pipeline.store.mark.Mark), the last appended first,
         of a bounded number of boots."""

@@ -120,6 +120,7 @@ class Batch:
             len(rows["run"]) + len(self.spans),
             len(rows["sample"]),
             len(rows["job"]),
+            len(rows["message"]),
             self._duplicates,
             len(self.letters),
             self._jumped,

@@ -17,12 +17,13 @@ import pyarrow as pa
 
 from pipeline.schema import KINDS
 from pipeline.store import (
-    BEGIN, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, PlaceLost, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded, named_samples,
+    BEGIN, MESSAGES_MAX, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, PlaceLost, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded, named_samples,
 )
 from pipeline.store.batch import Batch, check_clock
 from pipeline.store.bulk import Bulk
 from pipeline.store import duckdb_retention as retention
 from pipeline.store import duckdb_samples as samples
+from pipeline.store import duckdb_messages
 from pipeline.store.duckdb_audit import letters_by_reason, proof, sums_by_time
 from pipeline.store.duckdb_books import (
     LETTERS_KEPT,
@@ -132,7 +133,7 @@ class DuckDBStore:
         batch = make(now_ns)
         check_clock(now_ns, batch.ahead_ns, self._marks, f"move {self._path} away and start again")
         result = batch.result
-        new = (result.runs, result.samples, result.jobs, result.duplicates, result.dead_letters)
+        new = (result.runs, result.samples, result.jobs, result.messages, result.duplicates, result.dead_letters)
         totals = self._totals | {name: self._totals[name] + n for name, n in zip(TOTALS, new, strict=False)}
         excess = totals["dead_letters"] - totals["letters_dropped"] - LETTERS_KEPT
         excess = excess if excess > LETTERS_SLACK else 0
@@ -292,6 +293,13 @@ class DuckDBStore:
         """See `Store.sums_of`."""
         with self._file.reading() as cursor:
             return samples.sums_of(cursor, component, node, begins, names, from_ns, to_ns)
+
+    def messages(
+        self, node: str, from_ns: int, to_ns: int, severity: int = 7, event: str | None = None, skip: int = 0, most: int = MESSAGES_MAX
+    ) -> tuple[pa.Table, int]:
+        """See `Store.messages`."""
+        with self._file.reading() as cursor:
+            return duckdb_messages.messages(cursor, node, from_ns, to_ns, severity, event, skip, most)
 
     def _row_after(self, place: Place) -> tuple[int, int]:
         """How often rows were dropped by now, and the number of the row that a place stands before."""

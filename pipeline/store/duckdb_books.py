@@ -49,7 +49,7 @@ _LETTERS = pa.schema(
 )
 _TOTALS = pa.schema([("name", pa.string()), ("value", pa.int64())])
 # `dead_letters` counts all that there ever were, `letters_dropped` those of them that are not kept any more.
-TOTALS = ("run", "sample", "job", "duplicates", "dead_letters", "letters_dropped")
+TOTALS = ("run", "sample", "job", "message", "duplicates", "dead_letters", "letters_dropped")
 
 _MARKS_SELECT = f'SELECT node, boot, {", ".join(name for name in _MARK_COLUMNS if name != "missing")} FROM high_water'
 _GAPS_SELECT = "SELECT node, boot, first_seq, last_seq, missing, since_ns, until_ns, is_old FROM open_gaps"

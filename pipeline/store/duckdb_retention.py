@@ -11,7 +11,7 @@ from pipeline.store.mark import Key
 from pipeline.store.parts import Part
 
 # Class of data → its tables, and what its records' day follows from. Of job events there are no rows.
-TABLES = {"runs": (("runs",), "start"), "samples": (("samples", "component_samples"), "start"), "letters": (("dead_letters",), "received_ns")}
+TABLES = {"runs": (("runs",), "start"), "samples": (("samples", "component_samples"), "start"), "messages": (("messages",), "start"), "letters": (("dead_letters",), "received_ns")}
 
 
 def expired(cursor: duckdb.DuckDBPyConnection, before_ns: Mapping[str, int], now_ns: int) -> list[Part]:

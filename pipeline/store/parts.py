@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pipeline.store.elastic.shards import Budget
 
 # Class of data → kind of record, as indices are named.
-CLASSES = {"runs": "run", "samples": "sample", "rollups": "rollup", "letters": "letter", "job_events": "job"}
+CLASSES = {"runs": "run", "samples": "sample", "messages": "message", "rollups": "rollup", "letters": "letter", "job_events": "job"}
 # Parts that were dropped and are told of.
 TOLD_MAX = 1000
 

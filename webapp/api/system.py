@@ -7,6 +7,8 @@ from pathlib import Path
 import yaml
 from flask import Blueprint, jsonify
 
+from pipeline.schema import KINDS
+
 from . import params
 from .agents import is_loss
 from .context import agents, context
@@ -47,7 +49,7 @@ def status():
     return jsonify(
         {
             **own,
-            "records": {kind: records.get(kind, 0) for kind in ("run", "sample", "job")},
+            "records": {kind: records.get(kind, 0) for kind in KINDS},
             "records_dropped": stored.get("records_dropped", {}),
             "dead_letters": stored.get("dead_letters", 0),
             "dead_letters_dropped": stored.get("dead_letters_dropped", 0),

@@ -21,7 +21,7 @@ NODES_MAX = 10_000
 # Days that are counted in one question.
 DAYS_AT_ONCE = 200
 _DAY_NS = 24 * 3600 * 10**9
-_ROWS = "bellrock-run-*,bellrock-sample-*"
+_ROWS = "bellrock-run-*,bellrock-sample-*,bellrock-message-*"
 _ALL = f"{_ROWS},bellrock-job-*"
 
 
@@ -65,7 +65,7 @@ def _unbooked(reader: Reader, nodes: Sequence[str] | None) -> dict[Key, Mark]:
         # No commit tells that something came; what one index shows already and another one not yet would seem to be missing.
         reader.refresh(reader.among(_ALL))
     query = all_of(UNBOOKED, *([{"terms": {"node": list(nodes)}}] if nodes is not None else []))
-    aggs: dict[str, Any] = {"seq": {"max": {"field": "seq"}}, "jobs": {"filter": {"exists": {"field": "event"}}}}
+    aggs: dict[str, Any] = {"seq": {"max": {"field": "seq"}}, "jobs": {"filter": {"exists": {"field": "time"}}}}
     aggs |= {f"{which}_{name}": {which: {"field": name}} for which in ("min", "max") for name in ("@timestamp", "start", "time")}
     found: dict[Key, Mark] = {}
     buckets = list(reader.composite(_ALL, query, BY_BOOT, aggs))

@@ -40,7 +40,7 @@ VOID_SPANS_MAX = 100
 MADE_KNOWN_S = 600.0
 # A new index has a node within this, or is told to find none.
 PLACED_WITHIN_S = 20
-TOTALS = ("run", "sample", "job", "duplicates", "dead_letters", "letters_dropped", "missing")
+TOTALS = ("run", "sample", "job", "message", "duplicates", "dead_letters", "letters_dropped", "missing")
 
 
 class Books:

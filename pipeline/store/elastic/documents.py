@@ -14,7 +14,7 @@ _KNOWN = {name: frozenset((*(field.name for field in kind.fields), "kind")) for 
 _HEX = {name: tuple(field.name for field in kind.fields if field.type == "hex64") for name, kind in KINDS.items()}
 _BEGIN = {name: kind.times[0] for name, kind in KINDS.items()}
 # Besides the node, what the index follows from.
-_PART = {"run": "layer", "sample": "component", "job": "kind"}
+_PART = {"run": "layer", "sample": "component", "job": "kind", "message": "kind"}
 
 
 def plain(event: dict, commit: int) -> bytes:
@@ -71,7 +71,7 @@ def lines(
         if event["node"] != node or event["boot"] != boot or not day_begin <= start < day_end or event[part_name] != part:
             node, boot, part = event["node"], event["boot"], event[part_name]
             day_begin, day_end = dated.day(start)
-            index = (kind, layer_of(kind, event), dated.of(start))
+            index = (kind, layer_of(kind, event), dated.of(start, kind))
             indices[index] = index
             # Job events and samples are followed by their commits: one must not get back an earlier number by a request that is carried out late.
             before, after = _action(names.index(kind, index[1], group, index[2]), node, int(boot, 16), None if kind == "run" else commit)

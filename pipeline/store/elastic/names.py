@@ -26,6 +26,9 @@ PATTERNS_MAX = 60
 # Elasticsearch takes ids of 512 bytes; a longer node's name is put by its digest.
 NODE_BYTES_MAX = 400
 
+# Kinds that go by months whatever the period is: there is little of them, and a shard costs the same however little it holds.
+MONTHLY = ("letter", "message")
+
 _DAY_NS = 24 * 3600 * 10**9
 
 
@@ -56,9 +59,11 @@ class Dated:
         self.floor_ns = floor_ns
         self.periods = [(int(from_ns), name) for from_ns, name in periods]
 
-    def of(self, start_ns: int) -> str:
+    def of(self, start_ns: int, kind: str = "") -> str:
         if start_ns < self.floor_ns:
             return BEFORE
+        if kind in MONTHLY:
+            return period_of(start_ns, "month")
         name = self.periods[0][1]
         for from_ns, later in self.periods[1:]:
             if start_ns >= from_ns:

@@ -108,7 +108,7 @@ class Reader:
 
     def _look_for_others(self) -> bool:
         body = {"size": 0, "query": UNBOOKED, "track_total_hits": 1, "terminate_after": 1}
-        return self.search("bellrock-run-*,bellrock-sample-*,bellrock-job-*", body)["hits"]["total"]["value"] > 0
+        return self.search("bellrock-run-*,bellrock-sample-*,bellrock-message-*,bellrock-job-*", body)["hits"]["total"]["value"] > 0
 
     def _read_heads(self) -> tuple[dict[str, int], bool]:
         """The head of each group, and whether all groups are there. Whose books a document is in tells its group: not what it says."""

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _DAY_NS = 24 * 3600 * 10**9
 _DATA = {kind: data for data, kind in CLASSES.items()}
 _INDEX = re.compile(rf"bellrock-({'|'.join(_DATA)})-([a-z_]+)-([a-z0-9_]{{1,32}})-([0-9a-z.]+)")
-_BEGIN = {"run": "start", "sample": "start", "job": "time", "letter": "received_ns"}
+_BEGIN = {"run": "start", "sample": "start", "message": "start", "job": "time", "letter": "received_ns"}
 _BOOKED = {"exists": {"field": "commit"}}
 # Boots in one document of the books.
 BOOTS_AT_ONCE = 1000

@@ -6,7 +6,7 @@ from typing import Any
 from pipeline.store.elastic.templates import LAYERS
 
 READER, RETENTION, ANALYST = "bellrock_reader", "bellrock_retention", "bellrock_analyst"
-_DROPPED = ("run", "sample", "rollup", "letter", "job")
+_DROPPED = ("run", "sample", "message", "rollup", "letter", "job")
 
 
 def writer(group: str) -> str:

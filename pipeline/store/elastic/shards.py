@@ -10,7 +10,9 @@ from dataclasses import dataclass
 # The longer ones later.
 DAYS = {"day": 1, "week": 7, "month": 30}
 # Indices of a group in each period, by class of data: a test holds them to `templates.LAYERS` and `parts.CLASSES`.
-INDICES = {"runs": 1, "samples": 2, "rollups": 1, "letters": 1, "job_events": 1}
+INDICES = {"runs": 1, "samples": 2, "messages": 1, "rollups": 1, "letters": 1, "job_events": 1}
+# Those that go by months whatever the period is: a test holds them to `names.MONTHLY`.
+MONTHLY = ("letters", "messages")
 # What is kept for ever is reckoned so: ten years.
 EVER_DAYS = 3650
 # Where nothing is known of how long records are kept.
@@ -67,8 +69,7 @@ def _advice(found: Mapping[str, int], period: str, allowed: int, others: int, da
 def _of_group(days: Mapping[str, int], period: str) -> int:
     found = 1  # the books
     for data, indices in INDICES.items():
-        # Letters go by months whatever the period is, and have no index for what came from before.
-        is_letters = data == "letters"
-        touched = -(-(days.get(data, DEFAULT_DAYS) or EVER_DAYS) // DAYS["month" if is_letters else period]) + 1
-        found += indices * (touched + (not is_letters))
+        touched = -(-(days.get(data, DEFAULT_DAYS) or EVER_DAYS) // DAYS["month" if data in MONTHLY else period]) + 1
+        # Letters have no index for what came from before.
+        found += indices * (touched + (data != "letters"))
     return found

@@ -18,10 +18,10 @@ import pyarrow as pa
 from pipeline.rollup import COLUMNS, run_columns
 from pipeline.schema import KINDS
 from pipeline.store import (
-    BEGIN, CONFLICT, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded, named_samples,
+    BEGIN, CONFLICT, MESSAGES_MAX, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded, named_samples,
 )  # fmt: skip
 from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batch, check_clock
-from pipeline.store.elastic import audit, booked, budget, components, documents, names, retention, rollups, runs, samples
+from pipeline.store.elastic import audit, booked, budget, components, documents, messages, names, retention, rollups, runs, samples
 from pipeline.store.elastic.away import GroupAway, Groups
 from pipeline.store.elastic.books import Books, TakenOver
 from pipeline.store.elastic.bulk import Body, Bulk, action, bodies_of, removals
@@ -155,6 +155,7 @@ class ElasticsearchStore:
             "run": books.totals["run"] + result.runs,
             "sample": books.totals["sample"] + result.samples,
             "job": books.totals["job"] + result.jobs,
+            "message": books.totals["message"] + result.messages,
             "duplicates": books.totals["duplicates"] + result.duplicates,
             "dead_letters": books.totals["dead_letters"] + result.dead_letters,
             "missing": books.totals["missing"] + result.missing - result.filled,
@@ -330,6 +331,12 @@ class ElasticsearchStore:
         """See `Store.sums_of`."""
         return self._ask(lambda reader: components.sums_of(reader, component, node, begins, names, from_ns, to_ns), (node,), (node,))
 
+    def messages(
+        self, node: str, from_ns: int, to_ns: int, severity: int = 7, event: str | None = None, skip: int = 0, most: int = MESSAGES_MAX
+    ) -> tuple[pa.Table, int]:
+        """See `Store.messages`."""
+        return self._ask(lambda reader: messages.messages(reader, node, from_ns, to_ns, severity, event, skip, most), (node,), (node,))
+
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
         """See `Store.missing`."""
         return self._ask(lambda reader: audit.missing(reader, self._marks, nodes, from_ns, to_ns), nodes, nodes)
@@ -427,7 +434,7 @@ class ElasticsearchStore:
             last, marks, dropped, letters, groups = self._ask(ask, ())
             dead_letters = sum(of["totals"]["dead_letters"] for of in last.values())
             self._status = {
-                "records": {name: sum(of["totals"][name] for of in last.values()) for name in KINDS},
+                "records": {name: sum(of["totals"].get(name, 0) for of in last.values()) for name in KINDS},
                 "records_dropped": {name: sum(part.records for part in dropped if CLASSES[part.data] == name) for name in KINDS},
                 "dead_letters": dead_letters,
                 "dead_letters_dropped": max(0, dead_letters - letters),
@@ -473,7 +480,7 @@ def _nodes_of(window: Window | None) -> Collection[str] | None:
 def _refused(event: dict, place: int, why: str, now_ns: int, result: Appended, marks: dict[Key, Mark]) -> tuple[Appended, dict]:
     """A record that Elasticsearch will not have, as a dead letter: its number has come."""
     kind, key = event["kind"], (event["node"], int(event["boot"], 16))
-    field = {"run": "runs", "sample": "samples", "job": "jobs"}[kind]
+    field = {"run": "runs", "sample": "samples", "job": "jobs", "message": "messages"}[kind]
     mark = marks[key]
     marks[key] = replace(mark, letters=mark.letters + 1, jobs=mark.jobs - (kind == "job"))
     changed = {field: getattr(result, field) - 1, "dead_letters": result.dead_letters + 1, "refused": result.refused | {place}}

@@ -39,6 +39,7 @@ LAYERS = {
     "run": tuple(next(field.values or () for field in KINDS["run"].fields if field.name == "layer")),
     "sample": (*sorted(set(COMPONENT_LAYERS.values())), OTHER_LAYER),
     "job": ("job",),
+    "message": ("log",),
     "letter": ("all",),
 }
 LAYERS["rollup"] = LAYERS["run"]
@@ -48,7 +49,7 @@ def layer_of(kind: str, event: dict) -> str:
     """The layer in the name of a record's index."""
     if kind == "run":
         return event["layer"]
-    return "job" if kind == "job" else COMPONENT_LAYERS.get(event["component"], OTHER_LAYER)
+    return COMPONENT_LAYERS.get(event["component"], OTHER_LAYER) if kind == "sample" else LAYERS[kind][0]
 
 
 def mapping(kind: str) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def test_windows_are_stored_and_acknowledged(start, store, job_events, compress)
         client.deliver([run_event(4)], compress)
         client.send(window_frame(0))
         client.wait_for_ack(0)
-    assert store.status()["records"] == {"run": 2, "sample": 1, "job": 1}
+    assert store.status()["records"] == {"run": 2, "sample": 1, "job": 1, "message": 0}
     status = ingest.status()
     assert (status["windows"], status["events"], status["accepted"], status["error"]) == (2, 4, 1, None)
 
@@ -217,7 +217,7 @@ def test_a_job_event_that_is_not_taken_is_sent_again(start, store, caplog):
     assert ingest.status()["job_event_errors"] == 2
     assert "job event of job 'local-1' was not taken" in caplog.text and "database is locked" in caplog.text
     # The rows were stored the first time; the resends were duplicates.
-    assert store.status()["records"] == {"run": 2, "sample": 0, "job": 2}
+    assert store.status()["records"] == {"run": 2, "sample": 0, "job": 2, "message": 0}
     assert seqs(store) == [1, 3]
 
 

@@ -151,7 +151,7 @@ def test_bad_and_job_events_are_counted_and_never_rows(store):
     assert store.append([job_event(1), bad, run_event(3), None]) == Appended(runs=1, jobs=1, dead_letters=2)
     assert store.append([job_event(1), bad, run_event(3)]) == Appended(duplicates=3)
     status = store.status()
-    assert status["records"] == {"run": 1, "sample": 0, "job": 1}
+    assert status["records"] == {"run": 1, "sample": 0, "job": 1, "message": 0}
     assert status["dead_letters"] == 2
     assert status["high_water"][0]["seq"] == 3
     assert status["last_append_ns"] == pytest.approx(status["high_water"][0]["last_append_ns"], abs=10**11)
@@ -230,7 +230,7 @@ def test_what_was_appended_is_there_after_reopening(open_store):
     assert again.append([run_event(5)]) == Appended(runs=1)
     assert seqs(again.runs("local-1")) == [1, 5]
     status = again.status()
-    assert status["records"] == {"run": 2, "sample": 1, "job": 1}
+    assert status["records"] == {"run": 2, "sample": 1, "job": 1, "message": 0}
     assert (status["dead_letters"], status["duplicates"]) == (1, 2)
 
 

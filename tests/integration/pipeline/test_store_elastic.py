@@ -121,7 +121,7 @@ def test_nobody_there_is_an_error_that_says_where_and_reading_goes_on_later(elas
     for use in (lambda: store.append([run_event(1)]), lambda: store.version("j")):
         with pytest.raises(StoreError, match="http://127.0.0.1:9 cannot be reached: .*elasticsearch.urls"):
             use()
-    assert "cannot be reached" in store.status()["error"] and store.status()["records"] == {"run": 0, "sample": 0, "job": 0}
+    assert "cannot be reached" in store.status()["error"] and store.status()["records"] == {"run": 0, "sample": 0, "job": 0, "message": 0}
     store.close()
 
 

@@ -44,7 +44,7 @@ def test_the_documented_roles_are_enough(node, server_tls, tmp_path):
     assert writer.append([run_event(1), sample_event(2), job_event(3), run_event(4, op="bad")]) == Appended(runs=1, samples=1, jobs=1, dead_letters=1)
     for store in (writer, open_as("reader")):
         status = store.status()
-        assert (status["error"], status["records"], status["groups"][0]["group"]) == (None, {"run": 1, "sample": 1, "job": 1}, "g1")
+        assert (status["error"], status["records"], status["groups"][0]["group"]) == (None, {"run": 1, "sample": 1, "job": 1, "message": 0}, "g1")
         assert store.version("local-1") == 1 == store.runs("local-1").num_rows == store.letters()[0].count
         assert len(store.job_events()[0]) == 1 and store.sample_totals("agent", ["cn1"])[0] and len(store.boots()) == 1
         *_, proof = store.proof()

@@ -75,7 +75,7 @@ def test_an_audit_after_it_is_clean_and_what_went_is_told(open_store):
     assert all(part.dropped_ns is not None for part in went)
     assert proven(store).boots == {KEY: (4, 4, 4)} and store.version("local-1") == 2
     assert sum(proven(store).days.values()) == 4
-    assert store.status()["records"] == {"run": 6, "sample": 3, "job": 1} and store.status()["records_dropped"] == {"run": 4, "sample": 1, "job": 0}
+    assert store.status()["records"] == {"run": 6, "sample": 3, "job": 1, "message": 0} and store.status()["records_dropped"] == {"run": 4, "sample": 1, "job": 0, "message": 0}
     assert keep(store, runs=10, samples=30) == ([], [])
     store.close()
     again = open_store()

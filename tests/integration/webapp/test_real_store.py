@@ -162,7 +162,7 @@ def test_status_counts_what_came(server):
     for _ in range(2):
         server.take([node.event("sample", component="agent", instance="n1", start=T0, end=T0 + S, values=values)])
     status = server.get("/status")
-    assert status["records"] == {"run": 1, "sample": 2, "job": 1} and status["dead_letters"] == 0
+    assert status["records"] == {"run": 1, "sample": 2, "job": 1, "message": 0} and status["dead_letters"] == 0
     (agent,) = status["agents"]
     assert (agent["node"], agent["seq"]) == ("n1", 4)
     assert agent["values"] == {"seen": 10, "lost": 4, "rss_bytes": 100}

@@ -73,6 +73,23 @@ def job_event(seq: int, *, node: str = "cn1", boot: str = "00000000deadbeef", **
     }
 
 
+def message_event(seq: int, *, node: str = "cn1", boot: str = "00000000deadbeef", **changes: Any) -> dict[str, Any]:
+    """A well-formed message, of second `seq` after T0."""
+    return envelope("message", seq, node, boot) | {
+        "start": T0 + seq * 10**9,
+        "end": T0 + seq * 10**9,
+        "count": 1,
+        "severity": 4,
+        "facility": "kern",
+        "origin": "kernel",
+        "log": "journal",
+        "program": "kernel",
+        "event": "lustre_failover",
+        "text": "Lustre: Failing over scratch-OST0004",
+        **changes,
+    }
+
+
 def take_one_by_one(store: Any, payloads: Sequence[bytes], decode: Callable[[bytes], Any] = decoded) -> Appended:
     """`Store.take` of a store in a test that sees all events: by its `append`."""
     events = [decode(payload) for payload in payloads]

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.store.elastic import budget as of_a_cluster
+from pipeline.store.elastic import shards
+from pipeline.store.elastic.names import MONTHLY
 from pipeline.store.elastic.shards import INDICES, PER_NODE, budget, tell
 from pipeline.store.elastic.templates import LAYERS
 from pipeline.store.parts import CLASSES
@@ -16,20 +18,21 @@ refusal = runpy.run_path(str(ANSIBLE))["elasticsearch_shards"]
 
 def test_a_site_of_84_groups_fits_by_months_and_not_by_days():
     monthly, daily = (budget(84, 180, period, 1000, 15) for period in ("month", "day"))
-    assert monthly.shards == 4032 and monthly.advice == "" and monthly.allowed == 15000
-    assert daily.shards > 15000 and daily.advice == 'set elasticsearch.period = "week": that makes 12432'
-    assert "max_shards_per_node to at least 1344" in budget(84, 180, "day", 1000, 3).advice
+    assert monthly.shards == 4704 and monthly.advice == "" and monthly.allowed == 15000
+    assert daily.shards > 15000 and daily.advice == 'set elasticsearch.period = "week": that makes 13104'
+    assert "max_shards_per_node to at least 1568" in budget(84, 180, "day", 1000, 3).advice
     with pytest.raises(ValueError, match="period 'year'"):
         budget(1, 1, "year", 1000, 1)
 
 
 def test_groups_with_two_nodes_count_twice():
-    assert budget(84, 180, "month", 1000, 15, copied=84).shards == 8064 == 2 * budget(84, 180, "month", 1000, 15).shards
-    assert tell(budget(84, 180, "month", 1000, 86, copied=2)).startswith("84 groups, 2 of them on two nodes, with indices of a month make up to 4,128 shards")
+    assert budget(84, 180, "month", 1000, 15, copied=84).shards == 9408 == 2 * budget(84, 180, "month", 1000, 15).shards
+    assert tell(budget(84, 180, "month", 1000, 86, copied=2)).startswith("84 groups, 2 of them on two nodes, with indices of a month make up to 4,816 shards")
 
 
 def test_the_indices_of_each_class_are_those_that_are_made():
     assert INDICES == {data: len(LAYERS[kind]) for data, kind in CLASSES.items()}
+    assert [CLASSES[data] for data in shards.MONTHLY] == list(MONTHLY)
 
 
 def test_ansible_reckons_the_same_from_the_groups_of_its_hosts():

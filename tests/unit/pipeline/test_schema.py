@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from jobdb import runs
 from pipeline import schema
 from pipeline.schema import KINDS, RecordError
-from tests.unit.pipeline.events import job_event, run_event, sample_event
+from tests.unit.pipeline.events import job_event, message_event, run_event, sample_event
 
 ROOT = Path(__file__).resolve().parents[3]
-GOOD = {"run": run_event(7), "sample": sample_event(8), "job": job_event(9)}
+GOOD = {"run": run_event(7), "sample": sample_event(8), "job": job_event(9), "message": message_event(10)}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -49,7 +49,7 @@ def test_each_field_is_needed_unless_nullable_and_of_its_type(kind, name):
     [
         (None, "expected an object, got NoneType"),
         ([], "expected an object, got list"),
-        ({}, "kind: expected one of run, sample, job, got None"),
+        ({}, "kind: expected one of run, sample, job, message, got None"),
         ({"kind": ["run"]}, "kind: expected one of"),
         (run_event(0), "seq: expected int64 of at least 1, got 0"),
         (run_event(2**63), "seq: "),
@@ -76,6 +76,11 @@ def test_each_field_is_needed_unless_nullable_and_of_its_type(kind, name):
         (sample_event(1, values={"a": 10**400}), "values.'a': expected a number of at most 9007199254740992, got int"),
         (sample_event(1, values={"a": -1.7e308}), "values.'a': expected a number of at most 9007199254740992, got -1.7e+308"),
         (sample_event(1, values={"\ud800": 1}), "values."),
+        (message_event(1, severity=8), "severity: expected uint16 of 0 to 7, got 8"),
+        (message_event(1, origin="root "), "origin: expected one of kernel, root, user, claimed"),
+        (message_event(1, text="x" * 1025), "text: expected string of 1 to 1024 characters"),
+        (message_event(1, text="\udc80"), "text: "),
+        (message_event(1, count=0), "count: expected int64 of at least 1, got 0"),
     ],
 )
 def test_bad_events_are_refused_with_field_and_reason(event, reason):

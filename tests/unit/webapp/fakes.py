@@ -11,7 +11,7 @@ from jobdb.repository import JobDB
 from pipeline.retention import Keeper
 from pipeline.rollup import class_of, roll_up
 from pipeline.rollup import table as summed
-from pipeline.store import SAMPLES, Heard, Progress, Proof, TooManyRuns, TooManySamples, named_samples
+from pipeline.store import MESSAGES, SAMPLES, Heard, Progress, Proof, TooManyRuns, TooManySamples, named_samples
 from tests.unit.jobdb.tables import SCHEMA, T0, row, table
 from webapp.api import create_app
 
@@ -33,6 +33,7 @@ class FakeStore:
         self.old, self.gone, self.gone_letters = [], [], {}
         self.components_asked = self.samples_asked = 0
         self.samples_max, self.names_asked, self.read = 100_000, [], []
+        self.message_rows = []
 
     def add(self, job, *rows):
         self.rows.setdefault(job, []).extend(rows)
@@ -131,6 +132,15 @@ class FakeStore:
     def _samples(self, from_ns, to_ns):
         return [{"instance": one["node"]} | one for one in self.sample_rows if one["end"] >= from_ns and one["start"] <= to_ns]
 
+    def messages(self, node, from_ns, to_ns, severity=7, event=None, skip=0, most=1000):
+        fits = [
+            one for one in self.message_rows
+            if one["node"] == node and one["end"] >= from_ns and one["start"] <= to_ns and one["severity"] <= severity
+            and (event is None or one["event"] == event or (event == "*" and one["event"]))
+        ]  # fmt: skip
+        rows = [{name: one.get(name) for name in MESSAGES.names} | {"boot": 255} for one in sorted(fits, key=lambda one: -one["start"])]
+        return pa.Table.from_pylist(rows[skip : skip + most], schema=MESSAGES), len(rows)
+
     def missing(self, nodes, from_ns, to_ns):
         found = {}
         for node, since_ns, until_ns, count in self.gaps:
@@ -199,7 +209,7 @@ class FakeStore:
         return []
 
     def status(self):
-        return {"records": {"run": 3, "sample": 1, "job": 2}, "dead_letters": 0, "high_water": self.high_water, "last_append_ns": None, "error": None}
+        return {"records": {"run": 3, "sample": 1, "job": 2, "message": 0}, "dead_letters": 0, "high_water": self.high_water, "last_append_ns": None, "error": None}
 
     def close(self):
         pass

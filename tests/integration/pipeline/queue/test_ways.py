@@ -32,7 +32,7 @@ def test_records_of_all_kinds_arrive_in_order_and_once(way):
         client.deliver([run_event(1), sample_event(2), job_event(3)])
         client.deliver([run_event(4)])
     status = stored(way, 4)
-    assert status["records"] == {"run": 2, "sample": 1, "job": 1}
+    assert status["records"] == {"run": 2, "sample": 1, "job": 1, "message": 0}
     assert (status["duplicates"], status["missing"], status["dead_letters"]) == (0, 0, 0)
     assert [event["seq"] for event in way.job_events] == [3]
 
