@@ -14,6 +14,7 @@ from bellrock.commands.ingest import ingest
 from bellrock.commands.jobs import jobs, show
 from bellrock.commands.layers import layers
 from bellrock.commands.login import login, logout
+from bellrock.commands.messages import messages
 from bellrock.commands.queue import queue
 from bellrock.commands.retention import retention
 from bellrock.commands.run import run
@@ -26,7 +27,7 @@ from bellrock.commands.topology import topology
 from bellrock.errors import EXIT_CODES, EXIT_FAILED, BellrockError
 
 # Verbs that can ask a server elsewhere.
-REMOTE = ("jobs", "show", "layers", "components", "component", "audit", "login", "logout")
+REMOTE = ("jobs", "show", "layers", "components", "component", "messages", "audit", "login", "logout")
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -43,6 +44,7 @@ Examples:
   bellrock server                            collect and serve the pages until Ctrl-C
   bellrock ingest --port 5044                a log server of a site: records in, into a store
   bellrock components                        disks, servers and nodes that agents watch
+  bellrock messages NODE                     what a node's system log said
   bellrock audit                             is anything missing?
   bellrock retention                         what is older than it is to be kept
   bellrock sql "SELECT * FROM job_summary"   ask the job database
@@ -59,7 +61,7 @@ Examples:
 )
 @click.version_option(__version__, prog_name="bellrock", message="%(prog)s %(version)s")
 @click.option(
-    "--server", "server_url", metavar="URL", envvar="BELLROCK_SERVER", help="Ask the server at this address: for jobs, show, layers, components, component, audit, login and logout. Default: $BELLROCK_SERVER, else this machine's."
+    "--server", "server_url", metavar="URL", envvar="BELLROCK_SERVER", help="Ask the server at this address: for jobs, show, layers, components, component, messages, audit, login and logout. Default: $BELLROCK_SERVER, else this machine's."
 )
 @click.pass_context
 def cli(context: click.Context, server_url: str | None) -> None:
@@ -69,7 +71,7 @@ def cli(context: click.Context, server_url: str | None) -> None:
         raise click.UsageError(f"--server is for {', '.join(REMOTE)}; {context.invoked_subcommand} works on this machine")
 
 
-for verb in (account, audit, component, components, demo, ingest, jobdb, jobs, layers, login, logout, queue, retention, run, server, show, simulate, sql, stack, token, topology):
+for verb in (account, audit, component, components, demo, ingest, jobdb, jobs, layers, login, logout, messages, queue, retention, run, server, show, simulate, sql, stack, token, topology):
     cli.add_command(verb)
 
 

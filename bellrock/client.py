@@ -160,6 +160,23 @@ class Client:
             if cursor is None or not answer["components"] or len(found) >= limit:
                 return found, answer["total"]
 
+    def every_message(
+        self, node: str, *, from_ns: int | None = None, to_ns: int | None = None, severity: int | None = None, event: str | None = None, limit: int, page: int = 1000
+    ) -> Iterator[dict[str, Any]]:
+        """Messages of a node's system log, the last begun first, over as many pages as `limit` of them take. Raises ApiError with status 404 for a node
+        that is not known."""
+        asked = {"node": node, "from_ns": from_ns, "to_ns": to_ns, "severity": severity, "event": event}
+        cursor, left = None, limit
+        while left > 0:
+            answer = self.get("/api/v1/messages", **asked, limit=min(left, page), cursor=cursor)
+            # What comes meanwhile must not move the pages.
+            asked |= {"from_ns": answer["from_ns"], "to_ns": answer["to_ns"]}
+            yield from answer["messages"]
+            left -= len(answer["messages"])
+            cursor = answer["next_cursor"]
+            if cursor is None:
+                return
+
     def component(
         self, node: str, component: str, instance: str, *, from_ns: int | None = None, to_ns: int | None = None, points: int = 600, step_s: int | None = None
     ) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from jobdb.repository import JobDB
 from pipeline.retention import Keeper
 from pipeline.store import Store
 
-from . import audit, components, errors, jobs, layers, metrics, pages, retention, rights, security, session, sockets, system, traffic
+from . import audit, components, errors, jobs, layers, messages, metrics, pages, retention, rights, security, session, sockets, system, traffic
 from .agents import Agents
 from .analysis import Analyses
 from .as_json import Json
@@ -101,6 +101,7 @@ def create_app(
     app.register_blueprint(layers.blueprint, url_prefix=API)
     app.register_blueprint(audit.blueprint, url_prefix=API)
     app.register_blueprint(components.blueprint, url_prefix=API)
+    app.register_blueprint(messages.blueprint, url_prefix=API)
     app.register_blueprint(retention.blueprint, url_prefix=API)
     app.register_blueprint(session.blueprint, url_prefix=API)
     app.register_blueprint(system.blueprint)

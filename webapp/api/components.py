@@ -37,7 +37,7 @@ def list_components():
     params.only("node", "component", "search", "from_ns", "to_ns", "sort", "limit", "cursor")
     node, component, search = params.text("node"), params.text("component"), params.text("search", params.SEARCH_LENGTH_MAX).casefold()
     sort, limit, start = params.sort("node", tuple(SORTS)), params.integer("limit", 100, 1, ROWS_MAX), params.offset()
-    span = _span(HEARD_SPAN_NS)
+    span = span_of(HEARD_SPAN_NS)
     # Of the last day, by default, an answer is given out again for a while; what is asked for otherwise is a question of its own.
     is_crowded = component in CROWDED
     question = ("components", node, component if is_crowded else "", *(params.integer(name, None, 0, LATEST_NS) for name in ("from_ns", "to_ns")))
@@ -67,7 +67,7 @@ def component_series():
     node, component, instance = params.text("node"), params.text("component"), params.text("instance", INSTANCE_LENGTH_MAX)
     if not node:
         raise bad_parameter("node", node, "a node's name")
-    from_ns, to_ns = _span(SPAN_NS)
+    from_ns, to_ns = span_of(SPAN_NS)
     points, step_s = params.integer("points", POINTS, 1, MAX_POINTS), params.integer("step_s", None, 1, STEP_S_MAX)
     names = tuple(sorted({name for name in params.text("names").split(",") if name}))
     if len(names) > NAMES_MAX:
@@ -86,14 +86,14 @@ def component_load():
     params.only("node", "component", "instance", "from_ns", "to_ns")
     of = (params.text("node"), params.text("component"), params.text("instance", INSTANCE_LENGTH_MAX))
     given = tuple(params.integer(name, None, 0, LATEST_NS) for name in ("from_ns", "to_ns"))
-    span = _span(SPAN_NS)
+    span = span_of(SPAN_NS)
     try:
         return jsonify(context().audits.get(("load", *of, *given), lambda: load(context().store, context().jobdb, of, *span)))
     except (TooManySamples, TooManyComponents) as error:
         raise ApiError(422, "too_many_samples", str(error), "ask for a shorter span") from error
 
 
-def _span(length_ns: int) -> tuple[int, int]:
+def span_of(length_ns: int) -> tuple[int, int]:
     """The time that is asked for; by default the last `length_ns`."""
     now_ns = time.time_ns()
     return within((now_ns - length_ns, now_ns), *(params.integer(name, None, 0, LATEST_NS) for name in ("from_ns", "to_ns")))

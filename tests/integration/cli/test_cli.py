@@ -33,6 +33,10 @@ def job(job_id: str, end_ns: int | None = START_NS + 10**9, settled: bool = True
     }  # fmt: skip
 
 
+MESSAGE = {
+    "start_ns": START_NS, "end_ns": START_NS, "count": 1, "severity": 4, "facility": "kern", "origin": "kernel", "log": "journal", "program": "kernel",
+    "event": "lustre_failover", "text": "Lustre: Failing over OST4",
+}  # fmt: skip
 COMPONENT = {"node": "fwd1", "component": "block_device", "instance": "sda/1", "first_ns": START_NS, "last_ns": START_NS + 10**9}
 
 
@@ -60,6 +64,8 @@ class FakeApi:
             following = str(start + limit) if start + limit < len(known) else None
             kinds = {"block_device": len(known)}
             return 200, {"components": known[start : start + limit], "total": len(known), "nodes": 1, "of_node": {"fwd1": len(known)}, "kinds": kinds, "next_cursor": following}
+        if url.path == "/api/v1/messages":
+            return 200, {"node": "fwd1", "from_ns": START_NS, "to_ns": START_NS + 10**9, "messages": [MESSAGE], "total": 1, "is_whole": True, "next_cursor": None}
         if url.path == "/api/v1/components/series":
             read = {"name": "read_bytes", "kind": "counter", "unit": "bytes", "what": "Bytes.", "total": 8192.0, "per_s": [4096.0, None]}
             named = {"node": "fwd1", "component": "block_device", "instance": "sda", "instance_what": None, "last_ns": START_NS, "values_left_out": 0}
@@ -133,7 +139,7 @@ def events(state) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((state.rings_dir / str(os.getuid())).glob("*.job"))]
 
 
-@pytest.mark.parametrize("verb", [[], ["run"], ["server"], ["jobs"], ["show"], ["components"], ["component"], ["demo"]])
+@pytest.mark.parametrize("verb", [[], ["run"], ["server"], ["jobs"], ["show"], ["components"], ["component"], ["messages"], ["demo"]])
 def test_every_verb_has_help_with_examples_and_exit_codes(verb: list[str]) -> None:
     done = bellrock(*verb, "--help")
     assert done.returncode == 0 and "Examples:" in done.stdout and "Exit code" in done.stdout and done.stderr == ""
@@ -145,7 +151,7 @@ def test_the_version() -> None:
 
 @pytest.mark.parametrize(
     "words", [["nothing"], ["run"], ["show"], ["jobs", "--state", "odd"], ["jobs", "--limit", "0"], ["run", "--name", "a b", "--", "true"], ["component", "fwd1"],
-    ["component", "fwd1", "node", "fwd1", "--to", "noon"]]
+    ["component", "fwd1", "node", "fwd1", "--to", "noon"], ["messages"], ["messages", "fwd1", "--severity", "odd"], ["messages", "fwd1", "--event", "a", "--events"]]
 )
 def test_a_wrong_command_line_is_2(api: FakeApi, words: list[str]) -> None:
     done = bellrock(*words)
@@ -193,6 +199,14 @@ def test_components_beyond_the_limit_are_told_of(api: FakeApi) -> None:
     assert "1,500 of 2,880 components are listed: `--limit 2880` lists all" in some.stderr
     every = bellrock("components", "--search", "leaf1/", "--limit", "2880", "--json")
     assert len({one["instance"] for one in json.loads(every.stdout)}) == 2880 and every.stderr == ""
+
+
+def test_messages_as_table_and_as_json(api: FakeApi) -> None:
+    table = bellrock("messages", "fwd1", "--since", "2023-11-14", "--severity", "warning", "--events")
+    assert table.returncode == 0 and "lustre_failover" in table.stdout and "Lustre: Failing over OST4" in table.stdout
+    asked = api.asked[-1]
+    assert all(part in asked for part in ("node=fwd1", "severity=4", "event=%2A", "limit=200")), asked
+    assert json.loads(bellrock("messages", "fwd1", "--json").stdout) == [MESSAGE]
 
 
 def test_one_component_as_report_and_as_json(api: FakeApi) -> None:

@@ -15,6 +15,7 @@ from jobdb.topology.site import load
 from pipeline.store import Letters
 from pipeline.store.mark import Gap, Mark
 from tests.unit.jobdb.tables import T0, row
+from tests.unit.pipeline.events import message_event
 from tests.unit.webapp.fakes import S, Site, event
 from webapp.api.components import SORTS as COMPONENT_SORTS
 from webapp.api.system import description
@@ -60,6 +61,7 @@ def site(tmp_path):
     made.store.sample_rows += [one | {"start": now_ns - 9 * S, "end": now_ns - 8 * S} for one in (disk, server)] + [disk | {"start": 0, "end": 5}]
     nfs = {"node": "n1", "component": "nfs_server", "instance": "n1", "values": {"read_bytes": 9, "v4_read": 2}}
     made.store.sample_rows += [nfs | {"start": T0, "end": T0 + S}]
+    made.store.message_rows = [message_event(1, node="n1", start=now_ns - S, end=now_ns, event=name) for name in ("io_error", None)]
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "site.toml").write_text(TOPOLOGY)
