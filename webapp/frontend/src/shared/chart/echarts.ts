@@ -1,14 +1,14 @@
 // The parts of ECharts that we use, and no others, so that the bundle holds no more than these.
 import { BarChart, LineChart, type BarSeriesOption, type LineSeriesOption } from "echarts/charts";
 import {
-  AxisPointerComponent, BrushComponent, GridComponent, MarkAreaComponent, TooltipComponent,
+  AxisPointerComponent, BrushComponent, GridComponent, MarkAreaComponent, MarkLineComponent, TooltipComponent,
   type AxisPointerComponentOption, type BrushComponentOption, type GridComponentOption, type TooltipComponentOption,
 } from "echarts/components";
 import { init, use as register, type ComposeOption } from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
 
 register([
-  BarChart, LineChart, AxisPointerComponent, BrushComponent, GridComponent, MarkAreaComponent,
+  BarChart, LineChart, AxisPointerComponent, BrushComponent, GridComponent, MarkAreaComponent, MarkLineComponent,
   TooltipComponent, CanvasRenderer,
 ]);
 

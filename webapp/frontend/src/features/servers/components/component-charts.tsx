@@ -8,6 +8,7 @@ import { inWords } from "@/shared/words";
 import type { ComponentSeries, Histogram } from "../api/get-component";
 import { grouped, type ChartGroup } from "./grouping";
 import { QUANTILES, bucketsOption, histogramWords, quantilesOption } from "./histogram-option";
+import type { Mark } from "./message-marks";
 import { CHART_HEIGHT_PX, chartWords, figuresOf, timesOf, valueOption, type Times } from "./value-option";
 import { bucketWords, unitWord, valueWords } from "./words";
 
@@ -15,15 +16,16 @@ interface ComponentChartsProps {
   series: ComponentSeries;
   fromMs: number;
   toMs: number;
+  marks: readonly Mark[];
   onSpan: (span: Span) => void;
   /** Out of the zoom. */
   onWhole: () => void;
 }
 
 /** All values of a component, a chart each; reads and writes of the same share one. */
-export function ComponentCharts({ series, fromMs, toMs, onSpan, onWhole }: ComponentChartsProps) {
+export function ComponentCharts({ series, fromMs, toMs, marks, onSpan, onWhole }: ComponentChartsProps) {
   const { charts, histograms, quiet } = useMemo(() => grouped(series.values), [series]);
-  const times = useMemo(() => timesOf(series, fromMs, toMs), [series, fromMs, toMs]);
+  const times = useMemo(() => timesOf(series, fromMs, toMs, marks), [series, fromMs, toMs, marks]);
   return (
     <>
       <div className="columns">

@@ -1,5 +1,6 @@
 import type { Palette } from "@/shared/chart/palette";
 import type { ComponentSeries, Counter, Gauge, Histogram, Steps } from "../api/get-component";
+import type { Message } from "../api/get-messages";
 import type { Component } from "../api/get-components";
 
 export const NOW_MS = 1_763_720_000_000;
@@ -7,6 +8,11 @@ export const palette = { read: "r", write: "w", metadata: "m", text: "", textMut
 
 export const component = (node: string, kind: string, instance: string, agoS = 5): Component => ({
   node, component: kind, instance, first_ns: (NOW_MS - 3_600_000) * 1e6, last_ns: (NOW_MS - agoS * 1000) * 1e6,
+});
+
+export const message = (more: Partial<Message> = {}): Message => ({
+  start_ns: NOW_MS * 1e6, end_ns: NOW_MS * 1e6, count: 1, severity: 4, facility: "kern", origin: "kernel", log: "journal", program: "kernel", event: "lustre_failover",
+  text: "Lustre: Failing over scratch-OST0004", ...more,
 });
 
 export const counter = (name: string, per_s: Steps, unit: string | null = "bytes"): Counter => ({

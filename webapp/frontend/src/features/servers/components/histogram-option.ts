@@ -6,7 +6,7 @@ import type { Palette } from "@/shared/chart/palette";
 import { tooltipHtml } from "@/shared/chart/tooltip";
 import { formatCount, formatPlain } from "@/shared/units";
 import type { Histogram, Steps } from "../api/get-component";
-import { timeAxis, timeFrame, type Times } from "./value-option";
+import { markLines, timeAxis, timeFrame, type Times } from "./value-option";
 import { bucketWords } from "./words";
 
 /** Shares that are drawn over time: half of all is below the first line. */
@@ -71,7 +71,8 @@ export function quantilesOption(histogram: Histogram, times: Times, palette: Pal
       id: "y", type: "value", min: 0, max: Math.max(1, words.length - 1), interval: 1, splitLine: { lineStyle: { color: palette.line } }, axisPointer: { show: false },
       axisLabel: { color: palette.textMuted, fontSize: 11, hideOverlap: true, formatter: (bucket: number) => shortened(words[bucket] ?? "") },
     },
-    series: lines.map(({ steps, label, colour }) => ({
+    series: lines.map(({ steps, label, colour }, place) => ({
+      ...(place === 0 ? { markLine: markLines(times, palette) } : {}),
       id: label, name: label, type: "line" as const, step: "end" as const, connectNulls: false, showSymbol: false, silent: true, emphasis: { disabled: true },
       data: binsToPoints(times.startsMs, steps, times.stepMs, times.toMs), lineStyle: { width: 1.5, color: palette[colour] }, itemStyle: { color: palette[colour] },
     })),

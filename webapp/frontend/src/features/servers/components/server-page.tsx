@@ -1,3 +1,4 @@
+import { useMemo } from "react";
 import { Link, useParams } from "react-router";
 import { ApiError } from "@/shared/api/client";
 import { componentPath } from "@/shared/paths";
@@ -10,8 +11,11 @@ import { formatAge, formatDuration, formatTime } from "@/shared/units";
 import { inWords } from "@/shared/words";
 import { useComponentSeries } from "../api/get-component";
 import { LIMIT, useComponents, useLastHeard, type Component } from "../api/get-components";
+import { CHOICES, useMessages } from "../api/get-messages";
 import { ComponentCharts } from "./component-charts";
 import { byKind, bySwitch, isSilent } from "./grouping";
+import { marksOf } from "./message-marks";
+import { MessagesPanel } from "./messages-panel";
 import { ComponentLink } from "./server-columns";
 import { LoadPanel } from "./load-panel";
 
@@ -108,6 +112,9 @@ function OneComponent({ node, component, instance, lastNs, nowMs }: OneComponent
   const window = zoomWindow(params);
   const span = choice(params, "span", SPANS);
   const { data: series, error, isPlaceholderData } = useComponentSeries({ node, component, instance, window, spanS: SPAN_S[span] });
+  const chosen = choice(params, "messages", CHOICES);
+  const { data: messages, error: messagesError } = useMessages({ node, window, spanS: SPAN_S[span], choice: chosen });
+  const marks = useMemo(() => marksOf(messages?.messages ?? []), [messages]);
   const toMs = window ? nsToMs(window.toNs) : series ? nsToMs(series.to_ns) : nowMs;
   const fromMs = window ? nsToMs(window.fromNs) : toMs - SPAN_S[span] * 1000;
   const zoomTo = (next: Span | null) => change({ from_ns: next && msToNs(next[0]), to_ns: next && msToNs(next[1]) }, { push: true });
@@ -140,10 +147,11 @@ function OneComponent({ node, component, instance, lastNs, nowMs }: OneComponent
       )}
       {series && series.values.length > 0 && (
         <div className="charts" aria-busy={isPlaceholderData} data-testid="component-series" data-step-s={series.step_s} data-from-ns={series.from_ns} data-to-ns={series.to_ns}>
-          <ComponentCharts series={series} fromMs={fromMs} toMs={toMs} onSpan={zoomTo} onWhole={() => window && zoomTo(null)} />
+          <ComponentCharts series={series} fromMs={fromMs} toMs={toMs} marks={marks} onSpan={zoomTo} onWhole={() => window && zoomTo(null)} />
         </div>
       )}
       <LoadPanel node={node} component={component} instance={instance} window={window} spanS={SPAN_S[span]} />
+      <MessagesPanel list={messages} error={messagesError} choice={chosen} onChoice={(next) => change({ messages: next === CHOICES[0] ? null : next })} />
     </>
   );
 }

@@ -3,9 +3,10 @@ import { binAt, binsToPoints } from "@/shared/chart/bins";
 import type { ChartOption } from "@/shared/chart/echarts";
 import type { Palette } from "@/shared/chart/palette";
 import { tooltipHtml, type TooltipRow } from "@/shared/chart/tooltip";
-import { formatDuration, formatTime } from "@/shared/units";
+import { formatDuration, formatPlain, formatTime } from "@/shared/units";
 import type { ComponentSeries, Counter, Gauge, Steps } from "../api/get-component";
 import type { ChartGroup, Line } from "./grouping";
+import type { Mark } from "./message-marks";
 import { amountFormat, formatShare, isBytes, rateFormat } from "./words";
 
 export const CHART_HEIGHT_PX = 168;
@@ -16,10 +17,12 @@ export interface Times {
   stepMs: number;
   fromMs: number;
   toMs: number;
+  /** What the node's system log told of meanwhile. */
+  marks: readonly Mark[];
 }
 
-export function timesOf(series: ComponentSeries, fromMs: number, toMs: number): Times {
-  return { startsMs: series.t_ns.map((ns) => ns / 1e6), stepMs: series.step_s * 1000, fromMs, toMs };
+export function timesOf(series: ComponentSeries, fromMs: number, toMs: number, marks: readonly Mark[] = []): Times {
+  return { startsMs: series.t_ns.map((ns) => ns / 1e6), stepMs: series.step_s * 1000, fromMs, toMs, marks };
 }
 
 /** What a line shows: a counter's rate, a gauge's mean. */
@@ -51,7 +54,7 @@ export function valueOption({ lines }: ChartGroup, times: Times, palette: Palett
         ...base, id: value.name, name: label, data: points(lineOf(value)), lineStyle: { width: 1.5, color: palette[colour] }, itemStyle: { color: palette[colour] },
         ...(value.kind === "counter" ? { areaStyle: { color: palette[colour], opacity: 0.1 } } : {}),
       })),
-    ].map((one) => ({ ...one, xAxisIndex: 0, yAxisIndex: 0 })),
+    ].map((one, place) => ({ ...one, xAxisIndex: 0, yAxisIndex: 0, ...(place === 0 ? { markLine: markLines(times, palette) } : {}) })),
     xAxis: timeAxis(fromMs, toMs, palette),
   };
 }
@@ -79,7 +82,7 @@ export function timeFrame(times: Times, palette: Palette, rows: (step: number) =
         const at = ((Array.isArray(hovered) ? hovered[0] : hovered) as { axisValue?: number } | undefined)?.axisValue;
         const step = typeof at === "number" ? binAt(times.startsMs, times.stepMs, at) : -1;
         const title = `${formatTime((times.startsMs[step] ?? 0) * 1e6)} · ${formatDuration(times.stepMs / 1000)}`;
-        return step < 0 ? "" : tooltipHtml(title, rows(step));
+        return step < 0 ? "" : tooltipHtml(title, [...rows(step), ...markRows(times, step)]);
       },
     },
     brush: {
@@ -88,6 +91,20 @@ export function timeFrame(times: Times, palette: Palette, rows: (step: number) =
     },
     grid: { id: "grid", left: 84, right: 16, top: 10, bottom: 24 },
   } satisfies ChartOption;
+}
+
+/** A line at each instant that something was told of. */
+export function markLines({ marks }: Times, palette: Palette) {
+  return {
+    silent: true, symbol: "none", animation: false, label: { show: false }, lineStyle: { color: palette.textMuted, type: "dashed" as const, width: 1 },
+    data: marks.map(({ ms }) => ({ xAxis: ms })),
+  };
+}
+
+/** What was told of in a step, each once. */
+function markRows({ marks, startsMs, stepMs }: Times, step: number): TooltipRow[] {
+  const inStep = marks.filter(({ ms }) => binAt(startsMs, stepMs, ms) === step).map(({ label }) => label);
+  return [...new Set(inStep)].map((label) => ({ colour: "var(--text-muted)", label, value: formatPlain(inStep.filter((one) => one === label).length) }));
 }
 
 export function timeAxis(fromMs: number, toMs: number, palette: Palette): ChartOption["xAxis"] {
