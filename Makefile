@@ -37,7 +37,7 @@ FRONTEND_SOURCES := $(shell find $(FRONTEND) \( -name node_modules -o -name dist
 
 # Of `make fuzz`, in seconds.
 TIME := 60
-FUZZ_TARGETS := frame line ring samples spool
+FUZZ_TARGETS := frame line message ring samples spool
 
 # Of `make soak`.
 KILLS := 30

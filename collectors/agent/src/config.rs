@@ -6,8 +6,10 @@ use crate::sources::lwfs_client;
 use crate::sources::lwfs_server;
 use crate::sources::samples::pattern;
 use crate::sources::switch_port;
+use crate::sources::syslog;
 use crate::sys;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -122,6 +124,13 @@ pub struct Config {
     pub lustre_job_period_s: u64,
     pub lustre_export_period_s: u64,
     pub lustre_client_period_s: u64,
+    pub syslog_files: Vec<PathBuf>,
+    pub syslog_time_zone: String,
+    pub syslog_journal_period_s: u64,
+    pub syslog_journal_command: PathBuf,
+    pub syslog_severity: String,
+    pub syslog_patterns: BTreeMap<String, String>,
+    pub syslog_per_minute: u32,
     pub metrics: String,
     pub tls: Tls,
     /// Not a setting of the file: `--lctl`, captures to print.
@@ -183,6 +192,13 @@ impl Default for Config {
             lustre_job_period_s: 10,
             lustre_export_period_s: 10,
             lustre_client_period_s: 1,
+            syslog_files: Vec::new(),
+            syslog_time_zone: String::new(),
+            syslog_journal_period_s: 0,
+            syslog_journal_command: "/usr/bin/journalctl".into(),
+            syslog_severity: "warning".into(),
+            syslog_patterns: BTreeMap::new(),
+            syslog_per_minute: 60,
             metrics: String::new(),
             tls: Tls::default(),
             lctl: Vec::new(),
@@ -233,6 +249,7 @@ impl Config {
         switch_port::check(self)?;
         lwfs_client::check(self)?;
         lwfs_server::check(self)?;
+        syslog::check(self)?;
         pattern::check("node_interfaces", &self.node_interfaces)?;
         pattern::check("block_devices", &self.block_devices)?;
         // A full spool must get room from acknowledgements: they free whole segments.

@@ -79,6 +79,8 @@ counters! {
     late_replies,
     /// Bytes of logs that were gone before they were read.
     lost_log_bytes,
+    /// Messages of logs that were left out since more came in a minute than are told.
+    left_out_messages,
     /// Things that a source of samples could not read or understand, at each look.
     failed_reads,
     /// Spool entries that were found torn or damaged.

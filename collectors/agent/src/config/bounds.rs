@@ -40,6 +40,8 @@ pub fn check(config: &Config) -> Result<(), String> {
         ("lustre_job_period_s", config.lustre_job_period_s, 0, 3600),
         ("lustre_export_period_s", config.lustre_export_period_s, 0, 3600),
         ("lustre_client_period_s", config.lustre_client_period_s, 0, 3600),
+        ("syslog_journal_period_s", config.syslog_journal_period_s, 0, 3600),
+        ("syslog_per_minute", config.syslog_per_minute.into(), 1, 10_000),
     ];
     for (name, value, low, high) in bounds {
         if !(low..=high).contains(&value) {
@@ -53,6 +55,7 @@ pub fn check(config: &Config) -> Result<(), String> {
         ("gluster_client_command", &config.gluster_client_command),
         ("switch_port_ibnetdiscover", &config.switch_port_ibnetdiscover),
         ("switch_port_perfquery", &config.switch_port_perfquery),
+        ("syslog_journal_command", &config.syslog_journal_command),
     ];
     for (name, program) in programs {
         if !program.is_absolute() {

@@ -5,6 +5,7 @@
 
 mod frame;
 mod line;
+mod message;
 mod mutator;
 mod ring;
 mod run;
@@ -57,6 +58,7 @@ pub fn target(name: &str) -> Option<Box<dyn Target>> {
     Some(match name {
         "frame" => Box::new(frame::Frame),
         "line" => Box::new(line::LineFuzz::new()),
+        "message" => Box::new(message::MessageFuzz::new()),
         "ring" => Box::new(ring::RingFuzz::new()),
         "samples" => Box::new(samples::SamplesFuzz::new()),
         "spool" => Box::new(spool::SpoolFuzz::new()),

@@ -143,6 +143,11 @@ fn line() {
 }
 
 #[test]
+fn message() {
+    fuzz("message");
+}
+
+#[test]
 fn ring() {
     fuzz("ring");
 }

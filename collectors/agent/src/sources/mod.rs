@@ -18,6 +18,7 @@ mod own_file;
 pub(crate) mod preload;
 pub mod samples;
 pub(crate) mod switch_port;
+pub mod syslog;
 mod user_dirs;
 
 pub use user_dirs::prepare_base;
@@ -40,6 +41,9 @@ const CROWDS: usize = 3;
 /// Every source, in the order in which they are read.
 pub fn all(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
     let mut all = sampled(config, counters);
+    if syslog::is_set(config) {
+        all.push(Box::new(syslog::new(config, counters.clone())));
+    }
     let others: [Box<dyn Source>; 4] = [
         Box::new(preload::Preload::new(config, counters.clone())),
         Box::new(lwfs_client::new(config, counters.clone())),
@@ -110,6 +114,7 @@ pub fn logs(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
     vec![
         Box::new(lwfs_client::of_anyone(config, counters.clone())),
         Box::new(lwfs_server::of_anyone(config, counters.clone())),
+        Box::new(syslog::of_files(config, counters.clone())),
     ]
 }
 

@@ -44,6 +44,9 @@ pub struct How {
 pub trait Log {
     type Settings;
 
+    /// Whether a job's end must follow what was logged of it.
+    const JOBS_WAIT: bool = true;
+
     fn new(path: PathBuf, settings: &Self::Settings) -> Self;
 
     /// One that is not among the settings any more: what the spool has of it is written, and that is all.
@@ -124,8 +127,7 @@ impl<L: Log> Logs<L> {
     /// Begins a turn, if it is time for one.
     fn begin_turn(&mut self, pass: &Pass) -> Option<Turn> {
         let due = self.looked.is_none_or(|t| t.elapsed() >= LOOK_EVERY);
-        // A job's end must follow what was logged of it.
-        let flush = pass.last || !pass.settle.is_empty();
+        let flush = pass.last || (L::JOBS_WAIT && !pass.settle.is_empty());
         if self.logs.is_empty() || !(due || flush || self.is_unfinished) {
             return None;
         }
@@ -143,6 +145,12 @@ impl<L: Log> Logs<L> {
     #[cfg(test)]
     pub fn look_at_once(&mut self) {
         self.looked = None;
+    }
+
+    /// Something was left for the next pass.
+    #[cfg(test)]
+    pub fn is_unfinished(&self) -> bool {
+        self.is_unfinished
     }
 
     #[cfg(test)]
