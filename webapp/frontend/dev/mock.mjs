@@ -130,6 +130,19 @@ const COMPONENTS = isEmpty ? [] : ["fwd1", "fwd2", "oss1"].flatMap((node, index)
   ...["sda", "sdb"].map((instance) => ({ node, component: "block_device", instance, ago: index === 2 ? 900 : 2 })), { node, component: "node", instance: node, ago: 4 },
 ]);
 
+const SAID = [
+  { severity: 4, origin: "kernel", program: "kernel", event: "lustre_failover", text: "Lustre: Failing over scratch-OST0004", count: 1 },
+  { severity: 3, origin: "kernel", program: "kernel", event: "io_error", text: "blk_update_request: I/O error, dev sdb, sector 2048", count: 12 },
+  { severity: 4, origin: "user", program: "<b>logger", event: null, text: "<script>alert(1)</script> said by anyone", count: 1 },
+];
+
+function messages(query) {
+  const [from, to] = ["from_ns", "to_ns"].map((name) => Number(query.get(name)));
+  const said = isEmpty ? [] : SAID.map((one, place) => ({ ...one, facility: "kern", log: "journal", start_ns: to - (place + 1) * (to - from) / 5, end_ns: to - (place + 0.9) * (to - from) / 5 }));
+  const fits = said.filter(({ severity, event }) => severity <= Number(query.get("severity") ?? 7) && (!query.get("event") || event));
+  return { node: query.get("node"), from_ns: from, to_ns: to, messages: fits, total: fits.length, is_whole: true, next_cursor: null };
+}
+
 function components(query) {
   const text = (query.get("search") ?? "").toLowerCase();
   const found = COMPONENTS.filter((one) => ["node", "component"].every((name) => !query.get(name) || one[name] === query.get(name)) && `${one.node} ${one.component} ${one.instance}`.includes(text));
@@ -199,6 +212,7 @@ function answer(path, query) {
   const parts = path.split("/").slice(3).map(decodeURIComponent);
   if (parts[0] === "session") return { name: "ada", role: "admin", via: "owner", expires_ns: null, version: "0.1.0" };
   if (parts[0] === "audit") return audit();
+  if (parts[0] === "messages") return messages(query);
   if (parts[0] === "components") return parts[1] === "series" ? componentSeries(query) : components(query);
   if (parts[0] === "status") {
     const agents = ["n001", "n002", "n003"].map((node, index) => ({
