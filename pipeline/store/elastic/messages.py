@@ -23,9 +23,9 @@ def messages(reader: Reader, node: str, from_ns: int, to_ns: int, severity: int,
     ]
     if event is not None:
         filters.append({"exists": {"field": "event"}} if event == ANY_EVENT else {"term": {"event": event}})
-    query = all_of(*filters)
+    query, skip = all_of(*filters), min(skip, MESSAGES_SOUGHT_MAX)
     sort = [{"start": "desc"}, {"boot": "asc"}, {"seq": "desc"}]
-    body = {"query": query, "sort": sort, "from": skip, "size": max(0, min(most, MESSAGES_SOUGHT_MAX - skip)), "track_total_hits": MESSAGES_SOUGHT_MAX}
+    body = {"query": query, "sort": sort, "from": skip, "size": min(most, MESSAGES_SOUGHT_MAX - skip), "track_total_hits": MESSAGES_SOUGHT_MAX}
     found = reader.search(reader.patterns(_KIND.name, from_ns, to_ns), body)["hits"]
     rows = []
     for hit in found["hits"]:

@@ -44,7 +44,7 @@ def test_messages_are_found_by_node_time_severity_and_event(store):
     assert seqs(store, "cn1", T0, END, event="site_own") == ([9], 1)
     assert seqs(store, "cn1", T0, END, event=ANY_EVENT, severity=3) == ([9, 3, 2, 1], 4)
     assert seqs(store, "cn1", T0, END, skip=2, most=3) == ([7, 6, 1], 10)
-    assert seqs(store, "cn1", T0, END, skip=MESSAGES_SOUGHT_MAX) == ([], 10)
+    assert seqs(store, "cn1", T0, END, skip=MESSAGES_SOUGHT_MAX) == ([], 10) == seqs(store, "cn1", T0, END, skip=10**15)
 
 
 def test_messages_are_rows_like_others(store):

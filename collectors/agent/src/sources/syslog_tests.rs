@@ -271,6 +271,22 @@ fn a_storm_is_bounded_and_what_was_left_out_is_counted() {
     assert_eq!(site.counters.left_out_messages.get(), 9990);
 }
 
+/// What a clock that was ahead wrote must not use up the minutes until then.
+#[test]
+fn a_clock_that_is_set_back_silences_nothing() {
+    let mut site = Site::new("back", |config, _| config.syslog_per_minute = 2);
+    let line = |hour: u32, text: &str| format!("<3>2026-11-22T{hour:02}:00:00Z oss1 app: {text}\n");
+    for hour in [20, 3, 20, 3, 20, 3] {
+        for n in 0..3 {
+            site.append(line(hour, &format!("number {n}")));
+        }
+    }
+    site.look();
+    // Once ahead, once back; and what comes again and again is no clock's doing.
+    let told = site.events.iter().filter(|e| e["event"].is_null()).count();
+    assert_eq!(told, 4 + 2);
+}
+
 #[test]
 fn what_is_asked_for_is_told_and_nothing_else() {
     let lines = "<6>2026-11-23T00:00:00Z oss1 app: all is well\n\

@@ -17,6 +17,10 @@ const NS_PER_MINUTE: i64 = 60 * NS_PER_S;
 const AGAIN_MAX_NS: i64 = 10 * NS_PER_S;
 /// A message further ahead of the node's clock makes no sense, and no server would take it.
 pub const AHEAD_MAX_NS: i64 = 23 * 3600 * NS_PER_S;
+/// A log that goes back by more than so many minutes was written by a clock that was set back. That is believed once in so long: whoever can choose
+/// the times of lines could else begin a minute with each.
+const BACK_MINUTES: i64 = 2;
+const BACK_EVERY_NS: i64 = 3600 * NS_PER_S;
 /// The event of the message that says how many were left out.
 const LEFT_OUT: &str = "messages_left_out";
 const LEFT_OUT_SEVERITY: u8 = 4;
@@ -63,6 +67,8 @@ pub struct Teller {
     since: i64,
     /// As of the last look, what lies ahead of this makes no sense.
     until: i64,
+    /// When the log was last believed to have gone back, by the node's clock.
+    back_at: i64,
 }
 
 impl Teller {
@@ -113,7 +119,7 @@ impl Teller {
         }
         self.tell_again();
         let minute = message.start.div_euclid(NS_PER_MINUTE);
-        if minute > self.minute {
+        if minute > self.minute || self.goes_back(minute) {
             self.tell_left_out();
             (self.minute, self.told) = (minute, [0; 2]);
         }
@@ -128,6 +134,15 @@ impl Teller {
             ..message.clone()
         });
         self.waiting.push_back(message);
+    }
+
+    fn goes_back(&mut self, minute: i64) -> bool {
+        let now = self.until - AHEAD_MAX_NS;
+        let is_back = minute < self.minute - BACK_MINUTES && now - self.back_at > BACK_EVERY_NS;
+        if is_back {
+            self.back_at = now;
+        }
+        is_back
     }
 
     /// Whether it is the last one again, which is counted then.
@@ -260,6 +275,7 @@ impl Teller {
             left_out_until,
             since,
             until: 0,
+            back_at: 0,
         })
     }
 }

@@ -19,6 +19,7 @@ const HELP: Record<string, string> = {
   lost_runs: "Runs that were overwritten before they were read",
   lost_records: "Records that were lost with a damaged spool",
   lost_log_bytes: "Bytes of a trace log that were gone before they were read",
+  left_out_messages: "Messages of system logs that came faster than they are told; a message of their log says how many",
   spool_full_seconds: "Seconds for which the spool was full, or could not be written, and the rings were not read",
   missing: "Record numbers that have not come",
   folded: "Operations folded because they came too fast: counts and bytes are exact, single times and offsets are not",
