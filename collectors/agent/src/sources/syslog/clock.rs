@@ -5,11 +5,9 @@ use super::teller::AHEAD_MAX_NS;
 use crate::sources::log_file::local_time::{civil, LocalTime, Stamp};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use jiff::{Span, Timestamp};
+use jiff::Timestamp;
 
 const NS_PER_S: i64 = 1_000_000_000;
-/// A line without a year is of the latest year that does not bring it further ahead of now than a server takes.
-const AHEAD_MAX_HOURS: i64 = AHEAD_MAX_NS / 3600 / NS_PER_S;
 /// The 29th of February comes once in so many years at least.
 const YEARS_BACK: i16 = 8;
 
@@ -22,8 +20,8 @@ pub struct Clock {
     /// The last time without a year, and its instant: many lines share one.
     last: Option<(u8, [u8; 12])>,
     last_ns: Option<i64>,
-    /// The present in local time, as of the last look.
-    now: DateTime,
+    /// A line without a year is of the latest year in which it is not later than this, in local time.
+    latest: DateTime,
 }
 
 impl Clock {
@@ -34,15 +32,15 @@ impl Clock {
             boot_ns,
             last: None,
             last_ns: None,
-            now: DateTime::MIN,
+            latest: DateTime::MIN,
         }
     }
 
     /// A look begins, at this time.
     pub fn look(&mut self, now_ns: i64) {
         self.last = None;
-        if let Ok(now) = Timestamp::from_second(now_ns / NS_PER_S) {
-            self.now = self.zone.to_datetime(now);
+        if let Ok(latest) = Timestamp::from_second((now_ns + AHEAD_MAX_NS) / NS_PER_S) {
+            self.latest = self.zone.to_datetime(latest);
         }
     }
 
@@ -75,10 +73,7 @@ impl Clock {
     }
 
     fn with_year(&mut self, month: u8, rest: [u8; 12]) -> Option<i64> {
-        let latest = self
-            .now
-            .checked_add(Span::new().hours(AHEAD_MAX_HOURS))
-            .ok()?;
+        let latest = self.latest;
         let stamp = (0..=YEARS_BACK).find_map(|back| {
             let stamp = stamp(latest.year() - back, month, &rest);
             civil(&stamp).filter(|at| *at <= latest).map(|_| stamp)
