@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -212,3 +213,14 @@ def test_the_log_is_bounded_while_the_agent_runs(child: agent.AgentChild, monkey
 
 def test_how_it_ended_in_words() -> None:
     assert agent.describe_end(0x100) == "exit code 1" and agent.describe_end(9) == "signal SIGKILL"
+
+
+def test_the_documented_events_are_those_that_agents_know():
+    """docs/agent.md has each event of events.toml, once, in its order and words, and after them the agent's own."""
+    root = Path(agent.__file__).parents[1]
+    known = tomllib.loads((root / "collectors/agent/src/sources/syslog/events.toml").read_text())["event"]
+    section = (root / "docs/agent.md").read_text().split("### Known events")[1].split("\n## ")[0]
+    told = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.M))
+    assert told.pop("messages_left_out")
+    assert list(told.items()) == list({event["name"]: event["what"] for event in known}.items())
+    assert all(event["what"] == told[event["name"]] for event in known), "an event of several programs is one"
