@@ -1,8 +1,8 @@
 //! What of a log's messages is told: those of a severity, and those that tell of an event; the same one again is counted, and of more than so many
 //! a minute the rest is only counted.
 //!
-//! Events and other messages have a bound each, so that no chatter keeps an event from being told. A minute is one of the log's own time, so that
-//! what is read late is told like what is read at once.
+//! Events, messages of users' programs and all others have a bound each, so that no chatter keeps an event from being told, and no user what the
+//! kernel says. A minute is one of the log's own time, so that what is read late is told like what is read at once.
 
 use super::events::Events;
 use super::message::{shown, Message, Origin, PROGRAM_CHARACTERS_MAX, TEXT_CHARACTERS_MAX};
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 const NS_PER_S: i64 = 1_000_000_000;
 const NS_PER_MINUTE: i64 = 60 * NS_PER_S;
 /// How long the same message is counted before its count is told.
-const AGAIN_MAX_NS: i64 = 10 * NS_PER_S;
+const AGAIN_MAX_NS: u64 = 10 * NS_PER_S as u64;
 /// A message further ahead of the node's clock makes no sense, and no server would take it.
 pub const AHEAD_MAX_NS: i64 = 23 * 3600 * NS_PER_S;
 /// A log that goes back by more than so many minutes was written by a clock that was set back. That is believed once in so long: whoever can choose
@@ -26,6 +26,8 @@ const LEFT_OUT: &str = "messages_left_out";
 const LEFT_OUT_SEVERITY: u8 = 4;
 /// Messages that wait at once at most: a repeated one's count, what was left out, and the next.
 const WAITING_MAX: u8 = 3;
+/// What has a bound of its own: messages of users' programs, others, and events.
+pub const KINDS: usize = 3;
 
 /// One message as its log has it.
 pub struct Said<'a> {
@@ -56,9 +58,9 @@ pub struct Teller {
     waiting: VecDeque<Message>,
     /// The message that was told last, and in `count`, `start` and `end` how often it came again since.
     last: Option<Message>,
-    /// The latest minute that anything was told of, and how many messages and events were.
+    /// The latest minute that anything was told of, and how many were of each kind that has a bound of its own.
     minute: i64,
-    told: [u32; 2],
+    told: [u32; KINDS],
     /// How many were left out in this minute, the first and the last when.
     left_out: u64,
     left_out_since: i64,
@@ -75,11 +77,14 @@ impl Teller {
     /// A look begins.
     pub fn look(&mut self, now_ns: i64, wanted: &Wanted) {
         self.until = now_ns + AHEAD_MAX_NS;
-        if self.since == 0 {
-            self.since = wanted
-                .oldest_ns
-                .map_or(1, |oldest| (now_ns - oldest).max(1));
-        }
+        let since = wanted
+            .oldest_ns
+            .map_or(1, |oldest| (now_ns - oldest).max(1));
+        // A clock that was ahead when the log was met must not silence it until then.
+        self.since = match self.since {
+            0 => since,
+            own => own.min(since),
+        };
     }
 
     pub fn since_ns(&self) -> i64 {
@@ -114,6 +119,7 @@ impl Teller {
             text: shown(said.text, TEXT_CHARACTERS_MAX),
             event: event.map_or_else(String::new, |event| event.name.clone()),
         };
+        // An entry of the journal's need not say anything.
         if message.text.is_empty() || self.is_again(&message) {
             return;
         }
@@ -121,9 +127,14 @@ impl Teller {
         let minute = message.start.div_euclid(NS_PER_MINUTE);
         if minute > self.minute || self.goes_back(minute) {
             self.tell_left_out();
-            (self.minute, self.told) = (minute, [0; 2]);
+            (self.minute, self.told) = (minute, [0; KINDS]);
         }
-        let told = &mut self.told[event.is_some() as usize];
+        let kind = match (event, said.origin) {
+            (Some(_), _) => 2,
+            (None, Origin::User) => 0,
+            (None, _) => 1,
+        };
+        let told = &mut self.told[kind];
         if *told >= wanted.per_minute {
             self.leave_out(&message, counters);
             return;
@@ -138,30 +149,25 @@ impl Teller {
 
     fn goes_back(&mut self, minute: i64) -> bool {
         let now = self.until - AHEAD_MAX_NS;
-        let is_back = minute < self.minute - BACK_MINUTES && now - self.back_at > BACK_EVERY_NS;
+        // A clock that was ahead then is no reason to wait for it.
+        let is_soon = (0..=BACK_EVERY_NS).contains(&(now - self.back_at));
+        let is_back = minute < self.minute - BACK_MINUTES && !is_soon;
         if is_back {
             self.back_at = now;
         }
         is_back
     }
 
-    /// Whether it is the last one again, which is counted then.
+    /// Whether it is the last one again, which is counted then. After a pause, and where the log's time goes back, it is news, which has its bound.
     fn is_again(&mut self, message: &Message) -> bool {
-        let Some(last) = self.last.as_mut().filter(|last| last.is_again(message)) else {
+        let is_again = |last: &&mut Message| {
+            last.is_again(message) && message.start.abs_diff(last.start) <= AGAIN_MAX_NS
+        };
+        let Some(last) = self.last.as_mut().filter(is_again) else {
             return false;
         };
-        let is_late = message.start - last.start > AGAIN_MAX_NS;
         if last.count == 0 {
-            // After a pause it is news.
-            if is_late {
-                return false;
-            }
             (last.start, last.end) = (message.start, message.start);
-        } else if is_late {
-            // Who looks wants to see that it goes on.
-            let told = std::mem::replace(last, message.clone());
-            self.waiting.push_back(told);
-            return true;
         }
         last.count = last.count.saturating_add(message.count);
         last.start = last.start.min(message.start);
@@ -205,13 +211,19 @@ impl Teller {
 
     /// All that is there was read. `all`: nothing is to wait for what may come.
     pub fn rest(&mut self, now_ns: i64, all: bool) {
-        let is_due = |last: &Message| last.count > 0 && (all || now_ns - last.start > AGAIN_MAX_NS);
+        let is_long = |last: &Message| now_ns.abs_diff(last.start) > AGAIN_MAX_NS;
+        let is_due = |last: &Message| last.count > 0 && (all || is_long(last));
         if self.last.as_ref().is_some_and(is_due) {
             self.tell_again();
         }
         if all || now_ns.div_euclid(NS_PER_MINUTE) > self.minute {
             self.tell_left_out();
         }
+    }
+
+    /// Whether `rest` would leave something to be told.
+    pub fn has_rest(&self) -> bool {
+        self.waits() || self.left_out > 0 || self.last.as_ref().is_some_and(|last| last.count > 0)
     }
 
     /// Whether anything waits to be told.
@@ -256,7 +268,7 @@ impl Teller {
     pub fn read_cursor(cursor: &mut Reader) -> Option<Teller> {
         let [minute, left_out_since, left_out_until, since] = cursor.u64s()?.map(|n: u64| n as i64);
         let left_out = cursor.u64()?;
-        let told = [cursor.u32()?, cursor.u32()?];
+        let told = [cursor.u32()?, cursor.u32()?, cursor.u32()?];
         let (has_last, waiting) = (cursor.u8()? != 0, cursor.u8()?);
         let last = match has_last {
             true => Some(Message::read_cursor(cursor)?),
@@ -279,3 +291,7 @@ impl Teller {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "teller_tests.rs"]
+mod tests;
