@@ -41,10 +41,8 @@ const CROWDS: usize = 3;
 /// Every source, in the order in which they are read.
 pub fn all(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
     let mut all = sampled(config, counters);
-    if syslog::is_set(config) {
-        all.push(Box::new(syslog::new(config, counters.clone())));
-    }
-    let others: [Box<dyn Source>; 4] = [
+    let others: [Box<dyn Source>; 5] = [
+        Box::new(syslog::new(config, counters.clone())),
         Box::new(preload::Preload::new(config, counters.clone())),
         Box::new(lwfs_client::new(config, counters.clone())),
         Box::new(lwfs_server::new(config, counters.clone())),

@@ -1,15 +1,19 @@
 //! One entry of the journal as `journalctl -o json` prints it: a line of JSON. Text in, what it says out.
 
 use super::message::Origin;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 
-/// What is asked for of each entry; its cursor and time come anyway.
+/// What is asked for of each entry; its cursor and time come anyway. Of a field over 4 KiB journalctl says that it is there, and no more.
 pub const FIELDS: &str = "MESSAGE,PRIORITY,SYSLOG_FACILITY,SYSLOG_IDENTIFIER,_COMM,_TRANSPORT,_UID";
+/// A field that is short in every entry, as no program can set it.
+pub const SHORT_FIELD: &str = "_UID";
+/// Told in place of a message that is not given out.
+const TOO_LONG: &[u8] = b"(a message of more than 4 KiB)";
 /// Longest cursor that is kept.
 pub const CURSOR_BYTES_MAX: usize = 1024;
 
-/// A field: text, bytes where it is none, several of these where an entry has it more than once, or nothing.
+/// A field: text, bytes where it is none, several of these where an entry has it more than once, or nothing where it is too long.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Field<'a> {
@@ -31,6 +35,14 @@ impl Field<'_> {
         }
     }
 
+    fn is_too_long(&self) -> bool {
+        match self {
+            Field::Several(all) => all.first().is_some_and(Field::is_too_long),
+            Field::Nothing(()) => true,
+            _ => false,
+        }
+    }
+
     fn number(&self) -> Option<i64> {
         std::str::from_utf8(self.bytes()).ok()?.parse().ok()
     }
@@ -42,7 +54,7 @@ struct Fields<'a> {
     cursor: Cow<'a, str>,
     #[serde(rename = "__REALTIME_TIMESTAMP", borrow)]
     time_us: Cow<'a, str>,
-    #[serde(rename = "MESSAGE", borrow)]
+    #[serde(rename = "MESSAGE", borrow, default, deserialize_with = "present")]
     message: Option<Field<'a>>,
     #[serde(rename = "PRIORITY", borrow)]
     priority: Option<Field<'a>>,
@@ -56,6 +68,11 @@ struct Fields<'a> {
     transport: Option<Field<'a>>,
     #[serde(rename = "_UID", borrow)]
     uid: Option<Field<'a>>,
+}
+
+/// A field that is there, even if it is nothing.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<Field<'a>>, D::Error> {
+    Field::deserialize(from).map(Some)
 }
 
 /// What an entry says.
@@ -91,6 +108,10 @@ pub fn parse(line: &[u8]) -> Option<Entry> {
     } else if program.is_empty() {
         program = bytes(&fields.comm);
     }
+    let text = match &fields.message {
+        Some(message) if message.is_too_long() => TOO_LONG.to_vec(),
+        message => bytes(message),
+    };
     let is_cursor = (1..=CURSOR_BYTES_MAX).contains(&fields.cursor.len());
     Some(Entry {
         cursor: is_cursor.then(|| fields.cursor.into_owned())?,
@@ -99,7 +120,7 @@ pub fn parse(line: &[u8]) -> Option<Entry> {
         facility: small(&fields.facility, 23),
         origin,
         program,
-        text: bytes(&fields.message),
+        text,
     })
 }
 
@@ -146,7 +167,19 @@ mod tests {
             told(several),
             (Origin::Root, None, "".into(), "first".into())
         );
-        assert_eq!(told(r#","MESSAGE":null"#).3, "");
+        for (message, text) in [
+            ("null", "(a message of more than 4 KiB)"),
+            (r#"[null,"x"]"#, "(a message of more than 4 KiB)"),
+            (r#"["x",null]"#, "x"),
+            ("\"\"", ""),
+            ("[]", ""),
+        ] {
+            assert_eq!(
+                told(&format!(r#","MESSAGE":{message}"#)).3,
+                text,
+                "{message}"
+            );
+        }
     }
 
     #[test]

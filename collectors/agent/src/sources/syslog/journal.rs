@@ -2,10 +2,11 @@
 //!
 //! Not followed: a program that runs for ever would be one more on every node, and where its pipe ends would have to be found out by waiting.
 
-use super::entry::{self, CURSOR_BYTES_MAX, FIELDS};
+use super::entry::{self, CURSOR_BYTES_MAX, FIELDS, SHORT_FIELD};
 use super::teller::{Said, Teller, Wanted};
 use crate::counters::Counters;
 use crate::ship::batch::Batch;
+use crate::sources::back_off::BackOff;
 use crate::sources::command::Command;
 use crate::sources::cursors::Reader;
 use crate::sources::log_file::source::{Flow, How};
@@ -21,8 +22,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 const READ_BYTES_MAX: usize = 4 << 20;
 /// Longest entry; a longer one is passed over.
 const ENTRY_BYTES_MAX: usize = 64 << 10;
-/// After commands that fail the next one comes so much later at most.
-const BACK_OFF_MAX: u32 = 6;
 
 /// What the settings say of it.
 #[derive(Clone)]
@@ -36,18 +35,22 @@ pub struct Journal {
     command: Command,
     period: Duration,
     is_running: bool,
-    next: Instant,
+    /// When the next command is begun.
+    back_off: BackOff,
     /// What was printed and not taken yet, from `from` on.
     printed: Vec<u8>,
     from: usize,
-    /// Of this command, so much was printed, and whether any entry was among it.
+    /// Of this command, so much was printed, and whether any entry beyond the last one was among it.
     read_bytes: usize,
     has_entries: bool,
     is_skipping: bool,
-    failures: u32,
+    /// Entries that were too long, since the last one that was read.
+    long_entries: u64,
+    /// The next entry is too long for a command to get past it: the next command asks for one short field of it.
+    is_passing: bool,
     /// Of the last entry that was read; empty: none was.
     cursor: String,
-    teller: Teller,
+    pub teller: Teller,
     pub has_changed: bool,
 }
 
@@ -57,13 +60,14 @@ impl Journal {
             command: Command::new(settings.command.clone(), LIMIT),
             period: settings.period,
             is_running: false,
-            next: Instant::now(),
+            back_off: BackOff::every(settings.period),
             printed: Vec::new(),
             from: 0,
             read_bytes: 0,
             has_entries: false,
             is_skipping: false,
-            failures: 0,
+            long_entries: 0,
+            is_passing: false,
             cursor: String::new(),
             teller: Teller::default(),
             has_changed: false,
@@ -88,7 +92,7 @@ impl Journal {
         batch: &mut Batch,
     ) -> Flow {
         self.teller.look(now_ns, wanted);
-        if !self.is_running && !how.last && Instant::now() >= self.next {
+        if !self.is_running && !how.last && self.back_off.is_due(Instant::now()) {
             self.begin();
         }
         let flow = self.read_on(how, now_ns, wanted, counters, batch);
@@ -111,11 +115,7 @@ impl Journal {
                 return Flow::Full;
             }
             if !self.is_running {
-                self.teller.rest(now_ns, how.last);
-                return match self.tell(counters, batch) {
-                    true => Flow::Done,
-                    false => Flow::Full,
-                };
+                return self.rest(now_ns, how.last, counters, batch);
             }
             self.printed.drain(..std::mem::take(&mut self.from));
             let (had, printed) = (self.printed.len(), &mut self.printed);
@@ -127,9 +127,10 @@ impl Journal {
                 Some(ended) => self.end_reading(ended, wanted, counters, batch),
                 None if self.read_bytes > READ_BYTES_MAX => {
                     // The next one goes on after the last entry that was whole.
-                    match self.has_entries {
-                        true => self.end_and_go_on(),
-                        false => self.end(Err("it printed no entry".into())),
+                    match (self.has_entries, self.is_passing) {
+                        (true, _) => self.end_and_go_on(),
+                        (false, false) => self.pass(),
+                        (false, true) => self.end(Err("it printed no entry".into())),
                     }
                 }
                 None if got == 0 => return if how.last { Flow::Done } else { Flow::Spent },
@@ -138,24 +139,29 @@ impl Journal {
         }
     }
 
+    /// Tells what is left to be told once all was read.
+    pub fn rest(&mut self, now_ns: i64, all: bool, counters: &Counters, batch: &mut Batch) -> Flow {
+        self.teller.rest(now_ns, all);
+        match self.tell(counters, batch) {
+            true => Flow::Done,
+            false => Flow::Full,
+        }
+    }
+
     fn begin(&mut self) {
         let since = format!("--since=@{}", self.teller.since_ns().max(0) / 1_000_000_000);
         let after = format!("--after-cursor={}", self.cursor);
-        let from = if self.cursor.is_empty() {
-            &since
-        } else {
-            &after
+        let from = match self.cursor.is_empty() {
+            true => &since,
+            false => &after,
         };
-        let fields = format!("--output-fields={FIELDS}");
-        let arguments = [
-            "--quiet",
-            "--no-pager",
-            "--all",
-            "--output=json",
-            &fields,
-            from,
-        ];
-        self.next = Instant::now() + self.period;
+        let names = match self.is_passing {
+            true => SHORT_FIELD,
+            false => FIELDS,
+        };
+        let fields = format!("--output-fields={names}");
+        let arguments = ["--quiet", "--no-pager", "--output=json", &fields, from];
+        self.back_off.next = Instant::now() + self.period;
         match self.command.start(&arguments) {
             Ok(()) => (self.is_running, self.read_bytes, self.has_entries) = (true, 0, false),
             Err(e) => self.failed(&e),
@@ -164,13 +170,19 @@ impl Journal {
 
     /// The command is over, or is ended.
     fn end(&mut self, how: Result<(), String>) {
-        self.command.end();
-        self.is_running = false;
-        (self.printed, self.from, self.is_skipping) = (Vec::new(), 0, false);
+        self.stop();
+        self.is_passing = false;
         match how {
-            Ok(()) => self.failures = 0,
+            Ok(()) => self.back_off.worked(),
             Err(e) => self.failed(&e),
         }
+    }
+
+    fn stop(&mut self) {
+        self.command.end();
+        self.is_running = false;
+        (self.printed, self.from) = (Vec::new(), 0);
+        (self.is_skipping, self.long_entries) = (false, 0);
     }
 
     /// The command has ended, and all that it printed is there.
@@ -181,22 +193,32 @@ impl Journal {
         counters: &Counters,
         batch: &mut Batch,
     ) {
-        if self.take_entries(wanted, counters, batch) || how.is_err() {
-            self.end(how);
-        } else {
-            // There is no room for all of it: what is left is asked for again.
-            self.end_and_go_on();
+        let is_whole = self.take_entries(wanted, counters, batch);
+        if !self.is_running {
+            return; // it was to get past an entry, and has
+        }
+        match how {
+            Ok(()) if is_whole && self.long_entries > 0 && !self.is_passing => self.pass(),
+            Ok(()) if is_whole => self.end(Ok(())),
+            Err(e) if !self.has_entries => self.end(Err(e)),
+            // There was no room for all of it, or it took too long: what is left is asked for again.
+            _ => self.end_and_go_on(),
         }
     }
 
     fn end_and_go_on(&mut self) {
         self.end(Ok(()));
-        self.next = Instant::now();
+        self.back_off.next = Instant::now();
+    }
+
+    /// The next command is to get past an entry that is too long.
+    fn pass(&mut self) {
+        self.stop();
+        (self.is_passing, self.back_off.next) = (true, Instant::now());
     }
 
     fn failed(&mut self, why: &str) {
-        self.failures = (self.failures + 1).min(BACK_OFF_MAX);
-        self.next = Instant::now() + self.period * (1 << self.failures);
+        self.back_off.failed(Instant::now());
         warn!(
             "journal not read",
             "{why}; it is tried again; look at it with: journalctl --output=json --lines=1"
@@ -212,20 +234,28 @@ impl Journal {
             let rest = &self.printed[self.from..];
             let Some(length) = memchr::memchr(b'\n', rest) else {
                 if rest.len() > ENTRY_BYTES_MAX {
-                    counters.bad_lines.add(!self.is_skipping as u64);
                     (self.is_skipping, self.from) = (true, self.printed.len());
                 }
                 return true;
             };
             let line = &rest[..length];
             self.from += length + 1;
-            if std::mem::take(&mut self.is_skipping) {
+            if std::mem::take(&mut self.is_skipping) || length > ENTRY_BYTES_MAX {
+                self.long_entries += 1;
                 continue;
             }
-            let Some(entry) = entry::parse(line).filter(|_| length <= ENTRY_BYTES_MAX) else {
+            let Some(entry) = entry::parse(line) else {
                 counters.bad_lines.add(1);
                 continue;
             };
+            self.has_entries |= entry.cursor != self.cursor;
+            if self.is_passing {
+                self.passed(entry.cursor, counters);
+                return true;
+            }
+            counters
+                .bad_lines
+                .add(std::mem::take(&mut self.long_entries));
             let said = Said {
                 time: entry.time,
                 severity: entry.severity,
@@ -236,9 +266,18 @@ impl Journal {
                 count: 1,
             };
             self.teller.take(&said, wanted, counters);
-            (self.has_entries, self.has_changed) = (true, true);
-            self.cursor = entry.cursor;
+            (self.cursor, self.has_changed) = (entry.cursor, true);
         }
+    }
+
+    /// This is the entry that is too long: goes on after it.
+    fn passed(&mut self, cursor: String, counters: &Counters) {
+        if !self.has_entries {
+            return self.end(Err("it printed the last entry again".into()));
+        }
+        counters.bad_lines.add(1);
+        (self.cursor, self.has_changed) = (cursor, true);
+        self.end_and_go_on();
     }
 
     fn tell(&mut self, counters: &Counters, batch: &mut Batch) -> bool {
