@@ -48,4 +48,4 @@ def messages(node: str, since: str, to: str | None, severity: str | None, event:
         if len(found) == limit:
             console.say(f"these are the last {limit}: --limit, --to or --severity shows others")
     else:
-        console.say("no message fits; an agent reads system logs where syslog_files or syslog_journal_period_s is set")
+        console.say("no message fits; an agent reads system logs where syslog_logs or syslog_journal_period_s is set")

@@ -35,7 +35,7 @@ pub fn run(config: Config) -> ExitCode {
             .lwfs_client_logs
             .iter()
             .chain(&config.lwfs_server_logs)
-            .chain(&config.syslog_files)
+            .chain(&config.syslog_logs)
     };
     if logs().next().is_none() && config.lctl.is_empty() {
         return fail(

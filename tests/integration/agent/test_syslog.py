@@ -23,7 +23,7 @@ PATIENCE_S = 60
 def printed(folder: Path, *settings: str) -> tuple[list[dict], dict]:
     """(the messages, the values of the sample) that --print gives of a capture's /messages."""
     config = folder / "agent.toml"
-    config.write_text("\n".join(('syslog_files = ["/messages"]', 'syslog_time_zone = "UTC"', *settings)))
+    config.write_text("\n".join(('syslog_logs = ["/messages"]', 'syslog_time_zone = "UTC"', *settings)))
     command = [str(AGENT), "--config", str(config), "--root", str(folder), "--print", "--node", "n1"]
     output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
     events = [json.loads(text) for text in output.stdout.splitlines()]
@@ -59,7 +59,7 @@ def test_the_command_tells_what_a_log_said(tmp_path):
         stamp = datetime.datetime.now(datetime.UTC).isoformat()
         log.write_text(f"<3>{stamp} oss1 kernel: [12.5] Buffer I/O error on dev sdb, logical block 7\n<6>{stamp} oss1 app: all is well\n")
         config = tmp_path / "agent.toml"
-        config.write_text(f'rings = "{tmp_path}/rings"\nspool = "{tmp_path}/spool"\nserver = "unix:{state}/ingest.sock"\nnode = "oss1"\nsyslog_files = ["{log}"]\n')
+        config.write_text(f'rings = "{tmp_path}/rings"\nspool = "{tmp_path}/spool"\nserver = "unix:{state}/ingest.sock"\nnode = "oss1"\nsyslog_logs = ["{log}"]\n')
         with open(tmp_path / "agent.log", "ab") as err:
             agent = subprocess.Popen([str(AGENT), "--config", str(config)], stderr=err)
         try:

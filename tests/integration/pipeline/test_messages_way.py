@@ -44,7 +44,7 @@ def test_what_a_log_says_is_told_by_the_api_over_kills_of_the_agent(store, asked
     log, config = tmp_path / "messages", tmp_path / "agent.toml"
     ingest = Ingest(StoreSink(store), host="127.0.0.1", port=0)
     ingest.start()
-    settings = f'rings = "{tmp_path}/rings"\nspool = "{tmp_path}/spool"\nserver = "127.0.0.1:{ingest.port}"\nnode = "n1"\nsyslog_files = ["{log}"]\n'
+    settings = f'rings = "{tmp_path}/rings"\nspool = "{tmp_path}/spool"\nserver = "127.0.0.1:{ingest.port}"\nnode = "n1"\nsyslog_logs = ["{log}"]\n'
     config.write_text(settings)
     expected = []
     try:

@@ -10,10 +10,12 @@ use crate::sources::log_file::local_time::zone;
 use crate::sources::syslog::clock::Clock;
 use crate::sources::syslog::events::Events;
 use crate::sources::syslog::message::{shown, Origin, PROGRAM_CHARACTERS_MAX, TEXT_CHARACTERS_MAX};
-use crate::sources::syslog::teller::{Said, Teller, Wanted};
+use crate::sources::syslog::teller::{Said, Teller, Wanted, KINDS};
 use crate::sources::syslog::{entry, line};
+use crate::testing::temp_dir;
 use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 const HEAD: usize = 2;
 const NOW_NS: i64 = 1_795_400_000_000_000_000; // 2026-11-23
@@ -32,6 +34,11 @@ const LINES: &[&str] = &[
     "<3>[45101.023734] Buffer I/O error on dev sdb, logical block 256, async page read",
     "<3>[45101.023734] Buffer I/O error on dev sdb, logical block 256, async page read",
     "<3>2026-11-23 00:31:16 oss1 prog: red \u{1b}[31m and \u{fffd}",
+];
+/// Two hosts' clocks in one log.
+const TO_AND_FRO: [&str; 2] = [
+    "<3>2026-11-23T00:31:12Z oss1 app: again",
+    "<3>2026-11-23T00:31:00Z oss2 app: again",
 ];
 const ENTRIES: &[&str] = &[
     r#"{"__CURSOR":"s=6a;i=8c1;x=1","__REALTIME_TIMESTAMP":"1795394353459725","MESSAGE":"I/O error, dev sdz, sector 8","PRIORITY":"3","_TRANSPORT":"kernel"}"#,
@@ -63,13 +70,17 @@ const TOKENS: &[&str] = &[
 ];
 
 pub struct MessageFuzz {
+    stat: PathBuf,
     zones: [TimeZone; 2],
     wanted: Wanted,
 }
 
 impl MessageFuzz {
     pub fn new() -> MessageFuzz {
+        let stat = temp_dir("message").join("stat");
+        std::fs::write(&stat, "btime 1795348779\n").unwrap();
         MessageFuzz {
+            stat,
             zones: ["UTC", "Europe/Berlin"].map(|name| zone(name, "zone").unwrap()),
             wanted: Wanted {
                 oldest_ns: None,
@@ -111,6 +122,7 @@ impl Target for MessageFuzz {
             |kind: u8, lines: &[&str]| [&[kind, 0], (lines.join("\n") + "\n").as_bytes()].concat();
         let mut seeds: Vec<Vec<u8>> = LINES.chunks(2).map(|lines| log(0, lines)).collect();
         seeds.extend([log(0, LINES), log(1, ENTRIES), log(1, &ENTRIES[..1])]);
+        seeds.push(log(0, &TO_AND_FRO.repeat(20)));
         seeds
     }
 
@@ -135,13 +147,14 @@ impl Target for MessageFuzz {
             return 0;
         };
         let zone = &self.zones[head[1] as usize % self.zones.len()];
-        let mut clock = Clock::new(zone.clone(), Some(1_795_348_779_000_000_000));
+        let mut clock = Clock::new(zone.clone(), self.stat.clone());
         clock.look(NOW_NS);
         let counters = Counters::default();
         let mut batch = Batch::new("n1", 1, 1, u32::MAX, RAW_BYTES_MAX);
         let mut teller = Teller::default();
         teller.look(NOW_NS, &self.wanted);
         let (mut understood, mut bad, mut entries, mut said_count) = (0, 0, 0, 0);
+        let (mut minutes, mut minute) = (0, None);
         for text in log.split(|b| *b == b'\n') {
             let found = if head[0] == 1 {
                 entry::parse(text).map(|entry| {
@@ -189,7 +202,11 @@ impl Target for MessageFuzz {
                 origin,
                 count,
             };
-            said_count += self.is_wanted(&said) as u64 * count;
+            if self.is_wanted(&said) {
+                said_count += count;
+                let own = Some(time / 60_000_000_000);
+                minutes += (std::mem::replace(&mut minute, own) != own) as u64;
+            }
             teller.take(&said, &self.wanted, &counters);
             // Killed here, another one goes on.
             let mut cursor = Vec::new();
@@ -211,6 +228,13 @@ impl Target for MessageFuzz {
             0 => Vec::new(),
             _ => open_window(window.payload),
         };
+        // For each that a minute has room for its count, too, and what it left out.
+        let most = minutes * (KINDS as u64 * 2 * u64::from(PER_MINUTE) + 1) + 2;
+        assert!(
+            told.len() as u64 <= most,
+            "{} records of {minutes} minutes",
+            told.len()
+        );
         let mut told_count = 0;
         for record in &told {
             let text = |name: &str| record[name].as_str();

@@ -20,15 +20,15 @@ use std::path::{Path, PathBuf};
 /// Logs of one source.
 pub const LOGS_MAX: usize = 16;
 
-/// Refuses what cannot be a source's logs, which `setting` names, and their time zone, of which the setting is called `SOURCE_time_zone`.
-pub fn check(source: &str, setting: &str, logs: &[PathBuf], time_zone: &str) -> Result<(), String> {
+/// Refuses what cannot be a source's logs and their time zone; the settings are called `SOURCE_logs` and `SOURCE_time_zone`.
+pub fn check(source: &str, logs: &[PathBuf], time_zone: &str) -> Result<(), String> {
     let absolute = logs
         .iter()
         .all(|log| log.is_absolute() && log.file_name().is_some());
     let twice = (1..logs.len()).any(|i| logs[..i].contains(&logs[i]));
     if logs.len() > LOGS_MAX || !absolute || twice {
         return Err(format!(
-            "{setting}: expected at most {LOGS_MAX} absolute paths, each once; see agent.sample.toml"
+            "{source}_logs: expected at most {LOGS_MAX} absolute paths, each once; see agent.sample.toml"
         ));
     }
     zone(source, logs, time_zone).map(drop)

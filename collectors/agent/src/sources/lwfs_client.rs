@@ -30,7 +30,7 @@ const TABLES: u64 = 3;
 /// Looks at the settings.
 pub fn check(config: &Config) -> Result<(), String> {
     let (logs, zone) = (&config.lwfs_client_logs, &config.lwfs_client_time_zone);
-    log_file::check("lwfs_client", "lwfs_client_logs", logs, zone)
+    log_file::check("lwfs_client", logs, zone)
 }
 
 pub type LwfsClient = Logs<log::Log>;

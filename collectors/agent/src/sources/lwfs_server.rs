@@ -33,7 +33,7 @@ pub fn check(config: &Config) -> Result<(), String> {
             "lwfs_server_logs: expected paths of at most {PATH_BYTES_MAX} bytes, which samples bear"
         ));
     }
-    log_file::check("lwfs_server", "lwfs_server_logs", logs, zone)
+    log_file::check("lwfs_server", logs, zone)
 }
 
 pub type LwfsServer = Logs<log::Log>;

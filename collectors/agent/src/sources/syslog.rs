@@ -34,8 +34,8 @@ const SEVERITIES: [&str; 8] = [
     "info",
     "debug",
 ];
-/// Of a log that is met for the first time, what is older than this is passed over.
-const OLDEST_NS: i64 = 24 * 3600 * 1_000_000_000;
+/// Of a log that is met for the first time, what is older than this is passed over; beyond a day the server would call it late.
+const OLDEST_NS: i64 = 23 * 3600 * 1_000_000_000;
 /// Of a log's path, which messages bear, bytes.
 const PATH_BYTES_MAX: usize = 255;
 
@@ -46,12 +46,12 @@ fn severity(name: &str) -> Option<u8> {
 
 /// Looks at the settings.
 pub fn check(config: &Config) -> Result<(), String> {
-    let (logs, zone) = (&config.syslog_files, &config.syslog_time_zone);
-    log_file::check("syslog", "syslog_files", logs, zone)?;
+    let (logs, zone) = (&config.syslog_logs, &config.syslog_time_zone);
+    log_file::check("syslog", logs, zone)?;
     let is_long = |log: &PathBuf| log.as_os_str().as_bytes().len() > PATH_BYTES_MAX;
     if logs.iter().any(is_long) {
         return Err(format!(
-            "syslog_files: expected paths of at most {PATH_BYTES_MAX} bytes, which messages bear"
+            "syslog_logs: expected paths of at most {PATH_BYTES_MAX} bytes, which messages bear"
         ));
     }
     if severity(&config.syslog_severity).is_none() {
@@ -64,9 +64,9 @@ pub fn check(config: &Config) -> Result<(), String> {
     events::check("syslog_patterns", &config.syslog_patterns)
 }
 
-/// Whether there is anything to read.
-pub fn is_set(config: &Config) -> bool {
-    !config.syslog_files.is_empty() || config.syslog_journal_period_s > 0
+/// Whether there is anything to read. What the spool has of logs that are none of the settings any more is told even so.
+fn is_set(config: &Config) -> bool {
+    !config.syslog_logs.is_empty() || config.syslog_journal_period_s > 0
 }
 
 pub type Syslog = Logs<log::Log>;
@@ -86,15 +86,18 @@ pub fn of_files(config: &Config, counters: Arc<Counters>) -> Syslog {
 }
 
 fn reaching(config: &Config, counters: Arc<Counters>, oldest_ns: Option<i64>) -> Syslog {
-    let (logs, zone) = (&config.syslog_files, &config.syslog_time_zone);
+    let (logs, zone) = (&config.syslog_logs, &config.syslog_time_zone);
     let settings = log::Settings {
         zone: log_file::zone("syslog", logs, zone).unwrap_or(TimeZone::UTC),
-        boot_ns: boot_ns(&config.under_root(Path::new("/proc/stat"))),
+        stat: config.under_root(Path::new("/proc/stat")),
         wanted: Rc::new(Wanted {
             oldest_ns,
             severity: severity(&config.syslog_severity).unwrap_or_default(),
             per_minute: config.syslog_per_minute,
-            events: Events::new(&config.syslog_patterns),
+            events: match is_set(config) {
+                true => Events::new(&config.syslog_patterns),
+                false => Events::default(),
+            },
         }),
         journal: journal::Settings {
             command: config.syslog_journal_command.clone(),
@@ -107,13 +110,6 @@ fn reaching(config: &Config, counters: Arc<Counters>, oldest_ns: Option<i64>) ->
     let journal = asks.then(|| PathBuf::from(journal::PATH));
     let files = logs.iter().map(|path| config.under_root(path));
     Logs::new(34, files.chain(journal), settings, counters)
-}
-
-/// When the machine was started, ns since the epoch, to the second; `None`: its kernel does not tell.
-fn boot_ns(stat: &Path) -> Option<i64> {
-    let text = std::fs::read_to_string(stat).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("btime "))?;
-    line.trim().parse::<i64>().ok()?.checked_mul(1_000_000_000)
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ impl Site {
         let dir = temp_dir(name);
         let mut config = Config {
             root: dir.clone(),
-            syslog_files: vec!["/messages".into()],
+            syslog_logs: vec!["/messages".into()],
             syslog_time_zone: "UTC".into(),
             ..Config::default()
         };
@@ -60,7 +60,7 @@ impl Site {
             let entries = repository().join("tests/fixtures/syslog/journal/entries.jsonl");
             fs::copy(entries, dir.join("entries")).unwrap();
             config.root = PathBuf::new();
-            config.syslog_files.clear();
+            config.syslog_logs.clear();
             config.syslog_journal_period_s = 1;
             config.syslog_journal_command = path;
         })
@@ -306,7 +306,7 @@ fn what_is_asked_for_is_told_and_nothing_else() {
     ] {
         let mut site = Site::new("severity", |config, _| {
             config.syslog_severity = severity.into();
-            config.syslog_patterns = [("pump_failed".into(), "pump *failed".into())].into();
+            config.syslog_patterns = [("pump_failed".into(), "*pump *failed".into())].into();
         });
         site.append(lines);
         site.look();
@@ -319,11 +319,39 @@ fn what_is_asked_for_is_told_and_nothing_else() {
     }
 }
 
+/// What was not told yet of a log that is taken from the settings is in the spool alone.
+#[test]
+fn of_a_log_that_is_not_read_any_more_all_that_was_counted_is_told() {
+    let mut site = Site::new("retired", |config, _| config.syslog_per_minute = 1);
+    let now_s = crate::sys::clock_ns(libc::CLOCK_REALTIME) / 1_000_000_000;
+    let stamp = crate::sys::utc(now_s as u64).replace(" UTC", "Z");
+    for text in ["again", "again", "again", "left out", "left out"] {
+        site.append(format!("<3>{stamp} oss1 app: {text}\n"));
+    }
+    site.pass(false, 4096, usize::MAX);
+    let told = site.counts().values().sum::<u64>();
+    assert!(told < 5, "{told}");
+    site.config.syslog_logs.clear();
+    site.restart();
+    // Killed before it was committed, and then a batch at a time.
+    assert!(!site.pass(false, 1, 0));
+    site.restart();
+    assert!(site.pass(false, 1, usize::MAX));
+    let left_out =
+        "more messages came in this minute than syslog_per_minute: the rest was left out";
+    let expected = [("again".to_string(), 3), (left_out.to_string(), 2)];
+    assert_eq!(site.counts(), BTreeMap::from(expected));
+    assert_eq!(site.source.log_count(), 0);
+    site.restart();
+    site.look();
+    assert_eq!(site.counts().values().sum::<u64>(), 5);
+}
+
 /// On a machine itself the past of a log is not told.
 #[test]
 fn of_a_log_that_is_new_only_the_last_day_is_told() {
     let mut site = Site::new("past", |config, dir| {
-        config.syslog_files = vec![dir.join("messages")];
+        config.syslog_logs = vec![dir.join("messages")];
         config.root = PathBuf::new();
     });
     let line = |age_s: i64, text: &str| {
@@ -337,63 +365,9 @@ fn of_a_log_that_is_new_only_the_last_day_is_told() {
     assert_eq!(site.counts(), BTreeMap::from([("new".to_string(), 1)]));
     // But what an agent that was away has missed.
     site.restart();
-    site.append(line(23 * 3600, "late"));
+    site.append(line(22 * 3600, "late"));
     site.look();
     assert_eq!(site.counts().len(), 2);
-}
-
-/// What comes after a cursor, as journalctl prints it.
-const PRINT: &str = "for a; do last=$a; done
-case $last in
---since=*) cat $W/entries;;
-*) awk -v c=\"${last#--after-cursor=}\" 'seen; index($0, \"\\\"\" c \"\\\"\") { seen = 1 }' $W/entries;;
-esac";
-
-#[test]
-fn the_journal_is_asked_for_what_is_new_and_says_who_wrote_it() {
-    let mut site = Site::of_journal(PRINT);
-    // The entries' day is long over.
-    let entries = fs::read_to_string(site.dir.join("entries")).unwrap();
-    let now_us = crate::sys::clock_ns(libc::CLOCK_REALTIME) / 1000;
-    let fresh = entries.replace("\"17953943", &format!("\"{}", &now_us.to_string()[..8]));
-    assert_eq!(fresh.lines().count(), 4);
-    fs::write(site.dir.join("entries"), &fresh).unwrap();
-    site.ask();
-    let fields = ["origin", "event", "severity", "program", "text"];
-    let told: Vec<String> = (site.events.iter())
-        .map(|event| fields.map(|name| event[name].to_string()).join(" "))
-        .collect();
-    let expected = [
-        r#""root" "raid_disk_failed" 3 "mdadm" "Fail event detected on md device /dev/md0, component device /dev/sdb1""#,
-        r#""user" null 0 "kernel" "LustreError: 1:0:(x.c:1:x()) LBUG""#,
-        r#""root" null 4 "x" "esc \\x1b[31m bytes \\xff""#,
-        r#""kernel" "io_error" 3 "kernel" "kmsg test: I/O error, dev sdz, sector 8""#,
-    ];
-    assert_eq!(told, expected);
-    assert!(site.asked()[0].contains("--output=json --output-fields=MESSAGE,PRIORITY"));
-    // Killed or not, nothing comes twice.
-    for _ in 0..2 {
-        site.restart();
-        site.ask();
-        assert_eq!(site.events.len(), 4);
-    }
-    assert!(
-        site.asked()[2].ends_with("x=ede5ae932fa7212a"),
-        "{:?}",
-        site.asked()
-    );
-}
-
-#[test]
-fn a_journal_that_cannot_be_read_is_asked_for_less_often() {
-    for text in ["exit 1", "exec yes '{}' | head -c 9000000; exit 1"] {
-        let mut site = Site::of_journal(text);
-        site.ask();
-        let first = Instant::now();
-        site.ask();
-        assert!(first.elapsed() > Duration::from_secs(1), "{text}");
-        assert_eq!(site.events.len(), 0);
-    }
 }
 
 #[test]
@@ -416,9 +390,9 @@ fn settings_that_cannot_be_are_refused() {
         let error = check(&config).unwrap_err();
         assert!(error.starts_with(name), "{error}");
     };
-    refused("syslog_files", |c| c.syslog_files = vec!["messages".into()]);
-    refused("syslog_files", |c| {
-        c.syslog_files = vec![format!("/{}", "l".repeat(255)).into()];
+    refused("syslog_logs", |c| c.syslog_logs = vec!["messages".into()]);
+    refused("syslog_logs", |c| {
+        c.syslog_logs = vec![format!("/{}", "l".repeat(255)).into()];
     });
     refused("syslog_time_zone", |c| {
         c.syslog_time_zone = "Mars/Olympus".into()
@@ -428,3 +402,6 @@ fn settings_that_cannot_be_are_refused() {
         c.syslog_patterns = [("Pump".into(), "x".into())].into();
     });
 }
+
+#[path = "syslog_journal_tests.rs"]
+mod journal_tests;

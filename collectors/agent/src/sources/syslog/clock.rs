@@ -3,11 +3,15 @@
 use super::line::When;
 use super::teller::AHEAD_MAX_NS;
 use crate::sources::log_file::local_time::{civil, LocalTime, Stamp};
+use crate::sources::samples::text;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
+use std::path::{Path, PathBuf};
 
 const NS_PER_S: i64 = 1_000_000_000;
+/// Of `/proc/stat`, which has a line for each processor and a number for each interrupt.
+const STAT_BYTES_MAX: usize = 4 << 20;
 /// The 29th of February comes once in so many years at least.
 const YEARS_BACK: i16 = 8;
 
@@ -15,8 +19,10 @@ const YEARS_BACK: i16 = 8;
 pub struct Clock {
     zone: TimeZone,
     local: LocalTime,
-    /// When the machine was started, ns since the epoch; `None`: that is not known.
-    boot_ns: Option<i64>,
+    /// Tells when the machine was started: `/proc/stat`.
+    stat: PathBuf,
+    /// When that was, ns since the epoch, as this look has it: it moves when the clock is set. `None`: it was not asked for yet.
+    boot_ns: Option<Option<i64>>,
     /// The last time without a year, and its instant: many lines share one.
     last: Option<(u8, [u8; 12])>,
     last_ns: Option<i64>,
@@ -25,11 +31,12 @@ pub struct Clock {
 }
 
 impl Clock {
-    pub fn new(zone: TimeZone, boot_ns: Option<i64>) -> Clock {
+    pub fn new(zone: TimeZone, stat: PathBuf) -> Clock {
         Clock {
             local: LocalTime::new(zone.clone(), 0),
             zone,
-            boot_ns,
+            stat,
+            boot_ns: None,
             last: None,
             last_ns: None,
             latest: DateTime::MIN,
@@ -38,7 +45,7 @@ impl Clock {
 
     /// A look begins, at this time.
     pub fn look(&mut self, now_ns: i64) {
-        self.last = None;
+        (self.last, self.boot_ns) = (None, None);
         if let Ok(latest) = Timestamp::from_second((now_ns + AHEAD_MAX_NS) / NS_PER_S) {
             self.latest = self.zone.to_datetime(latest);
         }
@@ -57,7 +64,10 @@ impl Clock {
     pub fn utc_ns(&mut self, when: &When) -> Option<i64> {
         match *when {
             When::Utc(ns) => Some(ns),
-            When::Uptime(ns) => self.boot_ns?.checked_add(ns),
+            When::Uptime(ns) => {
+                let boot_ns = *self.boot_ns.get_or_insert_with(|| boot_ns(&self.stat));
+                boot_ns?.checked_add(ns)
+            }
             When::Local { stamp, ns } => {
                 let found = self.local.utc_ns(&stamp)?;
                 Some(found as i64 + i64::from(ns))
@@ -82,6 +92,15 @@ impl Clock {
     }
 }
 
+/// When the machine was started, to the second; `None`: its kernel does not tell.
+fn boot_ns(stat: &Path) -> Option<i64> {
+    let mut text = Vec::new();
+    text::read(stat, STAT_BYTES_MAX, &mut text).ok()?;
+    let line = text::lines(&text).find_map(|(_, line, _)| line.strip_prefix(b"btime "))?;
+    let seconds = i64::try_from(text::number(line.trim_ascii())?).ok()?;
+    seconds.checked_mul(NS_PER_S)
+}
+
 /// `YYYY-MM-DD HH:MM:SS` of a year, a month and ` D HH:MM:SS`.
 fn stamp(year: i16, month: u8, rest: &[u8; 12]) -> Stamp {
     let mut stamp = [b'-'; 19];
@@ -100,10 +119,11 @@ fn stamp(year: i16, month: u8, rest: &[u8; 12]) -> Stamp {
 mod tests {
     use super::super::line::parse;
     use super::*;
+    use crate::testing::temp_dir;
 
     /// The instant of a line that begins so, read at `now`.
     fn read(zone: &str, now: &str, stamp: &str) -> Option<String> {
-        let mut clock = Clock::new(TimeZone::get(zone).unwrap(), Some(1_000 * NS_PER_S));
+        let mut clock = Clock::new(TimeZone::get(zone).unwrap(), PathBuf::new());
         clock.look(now.parse::<Timestamp>().unwrap().as_nanosecond() as i64);
         let line = format!("{stamp} oss1 kernel: said");
         let ns = clock.utc_ns(&parse(line.as_bytes())?.when)?;
@@ -178,9 +198,21 @@ mod tests {
 
     #[test]
     fn the_kernels_time_counts_from_the_machines_start() {
-        let mut clock = Clock::new(TimeZone::UTC, Some(1_000 * NS_PER_S));
+        let stat = temp_dir("clock").join("stat");
+        let mut clock = Clock::new(TimeZone::UTC, stat.clone());
+        assert_eq!(clock.utc_ns(&When::Uptime(5)), None);
+        std::fs::write(&stat, "cpu  1 2\nbtime 1000\nprocesses 3\n").unwrap();
+        clock.look(0);
         assert_eq!(clock.utc_ns(&When::Uptime(5)), Some(1_000 * NS_PER_S + 5));
-        let mut unknown = Clock::new(TimeZone::UTC, None);
-        assert_eq!(unknown.utc_ns(&When::Uptime(5)), None);
+        // The clock was set.
+        std::fs::write(&stat, "btime 2000\n").unwrap();
+        assert_eq!(clock.utc_ns(&When::Uptime(5)), Some(1_000 * NS_PER_S + 5));
+        clock.look(0);
+        assert_eq!(clock.utc_ns(&When::Uptime(5)), Some(2_000 * NS_PER_S + 5));
+        for garbled in ["", "btime\n", "btime -1\n", "btime 99999999999999\n"] {
+            std::fs::write(&stat, garbled).unwrap();
+            clock.look(0);
+            assert_eq!(clock.utc_ns(&When::Uptime(5)), None, "{garbled}");
+        }
     }
 }

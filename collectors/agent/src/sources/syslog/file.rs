@@ -19,7 +19,7 @@ pub struct File {
     /// What messages say of where they stood.
     name: String,
     clock: Clock,
-    teller: Teller,
+    pub teller: Teller,
     bad_lines: u64,
     /// It was not looked at since it was read to its end.
     is_due: bool,
@@ -76,13 +76,7 @@ impl File {
                     self.has_changed = true;
                 }
                 More::Spent => break Flow::Spent,
-                More::Nothing => {
-                    self.teller.rest(now_ns, how.last);
-                    break match self.tell(counters, batch) {
-                        true => Flow::Done,
-                        false => Flow::Full,
-                    };
-                }
+                More::Nothing => break self.rest(now_ns, how.last, counters, batch),
             }
         };
         counters.bad_lines.add(std::mem::take(&mut self.bad_lines));
@@ -92,6 +86,15 @@ impl File {
             self.follower.lines.shrink();
         }
         flow
+    }
+
+    /// Tells what is left to be told once all was read.
+    pub fn rest(&mut self, now_ns: i64, all: bool, counters: &Counters, batch: &mut Batch) -> Flow {
+        self.teller.rest(now_ns, all);
+        match self.tell(counters, batch) {
+            true => Flow::Done,
+            false => Flow::Full,
+        }
     }
 
     /// Takes the lines that were read. False: the batch is full.

@@ -41,7 +41,7 @@ impl Origin {
     }
 }
 
-/// Text and program have their bounds; nothing in them is a control character.
+/// Text and program have their bounds; nothing in them is a control character, or one of order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// When it was said first and last, ns since the epoch.
@@ -116,7 +116,12 @@ impl Message {
     }
 }
 
-/// Text of so many characters at most that can be shown: bytes that are none, and control characters, become `\xHH`.
+/// Characters that are not seen, and change the order in which others are read.
+fn is_order(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Text of so many characters at most that can be shown: bytes that are none, and control characters, become `\xHH`, and characters of order `\u{HHHH}`.
 pub fn shown(bytes: &[u8], characters_max: usize) -> String {
     let mut out = String::new();
     let mut room = characters_max;
@@ -133,6 +138,7 @@ pub fn shown(bytes: &[u8], characters_max: usize) -> String {
             let fits = match c {
                 '\t' => put(" ", &mut out),
                 c if c.is_control() => put(&format!("\\x{:02x}", c as u32), &mut out),
+                c if is_order(c) => put(&format!("\\u{{{:x}}}", c as u32), &mut out),
                 c => put(c.encode_utf8(&mut [0; 4]), &mut out),
             };
             if !fits {
@@ -162,6 +168,11 @@ mod tests {
         assert_eq!(shown(b"abc\x07", 5), "abc…");
         assert_eq!(shown(&[b'x'; 5000], 1000).chars().count(), 1001);
         assert_eq!(shown(b"", 3), "");
+        let turned = "a\u{202e}b\u{2066}\u{200f}";
+        assert_eq!(
+            shown(turned.as_bytes(), 100),
+            "a\\u{202e}b\\u{2066}\\u{200f}"
+        );
     }
 
     #[test]
