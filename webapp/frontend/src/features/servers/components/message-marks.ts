@@ -2,7 +2,6 @@ import { inWords } from "@/shared/words";
 import type { Message } from "../api/get-messages";
 
 export const SEVERITIES = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"] as const;
-const ERROR = 3;
 /** Marks of one chart; beyond that they would be a wall. */
 const MARKS_MAX = 60;
 
@@ -17,10 +16,7 @@ export function eventWords({ event, origin }: Message): string {
   return event === null ? "" : `${inWords(event)}${origin === "claimed" || origin === "user" ? " ?" : ""}`;
 }
 
-/** Events and errors, the last ones where there are many. */
+/** Messages that tell of events, the last ones where there are many. */
 export function marksOf(messages: readonly Message[]): Mark[] {
-  return messages
-    .filter(({ event, severity }) => event !== null || severity <= ERROR)
-    .slice(0, MARKS_MAX)
-    .map((message) => ({ ms: message.start_ns / 1e6, label: eventWords(message) || (SEVERITIES[message.severity] ?? "") }));
+  return messages.slice(0, MARKS_MAX).map((message) => ({ ms: message.start_ns / 1e6, label: eventWords(message) }));
 }

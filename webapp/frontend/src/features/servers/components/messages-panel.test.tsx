@@ -27,10 +27,10 @@ it("tells how many there are where it shows the last ones", () => {
   expect(shown(<MessagesPanel list={undefined} error={null} choice="all" onChoice={() => {}} />)).toContain("messages");
 });
 
-it("marks events and errors on the axis of charts, and names them there", () => {
-  const messages = [message(), message({ event: null, severity: 3 }), message({ event: null, severity: 4 }), message({ event: "io_error", start_ns: (NOW_MS + 1500) * 1e6 })];
+it("marks events on the axis of charts, and names them there", () => {
+  const messages = [message(), message({ event: "path_down", origin: "claimed" }), message({ event: "io_error", start_ns: (NOW_MS + 1500) * 1e6 })];
   const marks = marksOf(messages);
-  expect(marks.map(({ label }) => label)).toEqual(["Lustre failover", "error", "I/O error"]);
+  expect(marks.map(({ label }) => label)).toEqual(["Lustre failover", "Path down ?", "I/O error"]);
   expect(marksOf(Array.from({ length: 500 }, () => message())).length).toBe(60);
   const [group] = grouped([counter("read_ops", [4, 7], "requests"), counter("write_ops", [1, 2], "requests")]).charts;
   if (!group) throw new Error("no chart");

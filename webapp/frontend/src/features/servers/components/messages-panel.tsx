@@ -37,7 +37,7 @@ export function MessageTable({ list: { messages, total, is_whole } }: { list: Me
       <Table<Message & { place: number }>
         caption="Messages" testId="messages" tall columns={COLUMNS} rows={messages.map((message, place) => ({ ...message, place }))} rowKey={({ place, start_ns }) => `${start_ns} ${place}`}
         rowProps={({ severity }) => ({ "data-testid": "message", "data-severity": String(severity) })}
-        empty={<Empty title="No messages in this time"><p>An agent reads a node's system log where <code>syslog_journal_period_s</code> or <code>syslog_files</code> is set.</p></Empty>}
+        empty={<Empty title="No messages in this time"><p>An agent reads a node's system log where <code>syslog_journal_period_s</code> or <code>syslog_logs</code> is set.</p></Empty>}
       />
       {total > messages.length && <p className="panel-body muted">The last {LIMIT} of {is_whole ? "" : "more than "}{formatPlain(total)}: choose a shorter time.</p>}
     </>

@@ -114,7 +114,9 @@ function OneComponent({ node, component, instance, lastNs, nowMs }: OneComponent
   const { data: series, error, isPlaceholderData } = useComponentSeries({ node, component, instance, window, spanS: SPAN_S[span] });
   const chosen = choice(params, "messages", CHOICES);
   const { data: messages, error: messagesError } = useMessages({ node, window, spanS: SPAN_S[span], choice: chosen });
-  const marks = useMemo(() => marksOf(messages?.messages ?? []), [messages]);
+  // Events are marked whatever the panel shows.
+  const { data: events } = useMessages({ node, window, spanS: SPAN_S[span], choice: "events" });
+  const marks = useMemo(() => marksOf(events?.messages ?? []), [events]);
   const toMs = window ? nsToMs(window.toNs) : series ? nsToMs(series.to_ns) : nowMs;
   const fromMs = window ? nsToMs(window.fromNs) : toMs - SPAN_S[span] * 1000;
   const zoomTo = (next: Span | null) => change({ from_ns: next && msToNs(next[0]), to_ns: next && msToNs(next[1]) }, { push: true });
