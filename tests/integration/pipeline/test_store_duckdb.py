@@ -23,7 +23,7 @@ from pipeline.store import marks as store_marks
 from pipeline.store.duckdb import DuckDBStore
 from pipeline.store.mark import Gap
 from tests.unit.jobdb.tables import job as a_job
-from tests.unit.pipeline.events import job_event, run_event, sample_event
+from tests.unit.pipeline.events import job_event, message_event, run_event, sample_event
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -179,6 +179,24 @@ def test_a_file_of_an_earlier_version_is_brought_up_and_keeps_its_rows(tmp_path)
     store.close()
     assert [(row["handle"], row["uid"]) for row in rows] == [(5, 1000), (5, 1000), (0x1200BD3F0, None), (5, 1000)]
     assert [row["latency"] for row in rows] == [None, None, [1, 0, 0, 0, 0, 0, 0, 0], None]
+
+
+def test_a_file_from_before_there_were_messages_takes_them(tmp_path):
+    store = DuckDBStore(tmp_path / "r")
+    sent = [run_event(1), sample_event(2), job_event(3)]
+    store.append(sent)
+    store.close()
+    with duckdb.connect(str(tmp_path / "r")) as old:
+        old.execute("DROP TABLE messages")
+        old.execute("DELETE FROM totals WHERE name = 'message'")
+    for duplicates in (3, 4):
+        store = DuckDBStore(tmp_path / "r")
+        assert store.append([*sent, message_event(4)]) == Appended(messages=4 - duplicates, duplicates=duplicates)
+        assert store.status()["records"] == {"run": 1, "sample": 1, "job": 1, "message": 1}
+        assert store.messages("cn1", 0, 2**62)[1] == 1
+        *_, proof = store.proof()
+        assert list(proof.boots.values()) == [(3, 3, 3)], "of a job event there is no row"
+        store.close()
 
 
 def test_the_log_stays_bounded(tmp_path):

@@ -8,11 +8,11 @@ import pytest
 from pipeline.schema import day_of
 from pipeline.store import Appended, StoreError, Window
 from pipeline.store.elastic import names
-from pipeline.store.elastic.client import Settings
+from pipeline.store.elastic.client import Settings, in_path
 from pipeline.store.elastic.store import ElasticsearchStore
 from pipeline.store.elastic.templates import LAYERS
 from pipeline.store.mark import Gap
-from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
+from tests.unit.pipeline.events import T0, job_event, message_event, run_event, sample_event
 
 NOW = 1_790_000_000 * 10**9
 
@@ -280,3 +280,21 @@ def test_what_a_log_server_writes_into_its_books_says_nothing_of_others(store):
     assert reader.missing(["cn1"], 0, 2**62) == {"cn1": 3} and reader.version("local-1") == 2
     assert set(reader._reader.heads()) == {"g1"} and not any("g2" in path or "-*-*-" in path for path in asked)
     reader.close()
+
+
+def test_books_from_before_there_were_messages_take_them(elastic):
+    store = ElasticsearchStore(elastic, "g1")
+    store.append([run_event(1), job_event(2)])
+    books = names.books("g1")
+    for hit in [hit for page in store._reader.hits(books, {"term": {"type": "commit"}}) for hit in page]:
+        commit = hit["_source"]
+        assert commit["totals"].pop("message") == 0
+        store.client.ask("PUT", f"/{books}/_doc/{in_path(hit['_id'])}?version={commit['number']}&version_type=external_gte&refresh=true", commit)
+    store.close()
+    for messages in (1, 0):
+        store = ElasticsearchStore(elastic, "g1")
+        assert store.status()["records"]["message"] == 1 - messages
+        assert store.append([run_event(1), message_event(3)]) == Appended(messages=messages, duplicates=2 - messages)
+        assert store.status()["records"] == {"run": 1, "sample": 0, "job": 1, "message": 1}
+        assert list(proven(store).boots.values()) == [(2, 2, 2)], "of a job event there is no row"
+        store.close()

@@ -11,9 +11,11 @@ import yaml
 from bellrock.stack.elasticsearch import Elasticsearch, Security, User
 from pipeline.store import Appended, StoreError
 from pipeline.store.elastic.client import Settings
+from pipeline.store.elastic.roles import roles as roles_of
+from pipeline.store.elastic.roles import writer as role_of
 from pipeline.store.elastic.store import ElasticsearchStore
 from tests.servers import started
-from tests.unit.pipeline.events import job_event, run_event, sample_event
+from tests.unit.pipeline.events import T0, job_event, message_event, run_event, sample_event
 
 pytestmark = pytest.mark.long  # a node of its own takes 15 s and more to start
 ANALYST = Path(__file__).resolve().parents[3] / "docs/analyst.md"
@@ -24,6 +26,10 @@ DOCS = Path(__file__).resolve().parents[3] / "docs/elasticsearch.md"
 def node(server_folder, server_tls):
     roles = {name: role for block in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.S) for name, role in yaml.safe_load(block).items()}
     users = {"writer": User("write-it", ("bellrock_writer",)), "reader": User("read-it", ("bellrock_reader",))}
+    # As it was before there were messages.
+    older = json.loads(json.dumps(roles_of(["g1"])[role_of("g1")]))
+    older["indices"][1]["names"].remove("bellrock-message-log")
+    roles, users = roles | {"older_writer": older}, users | {"older": User("write-old", ("older_writer",))}
     users |= {"analyst": User("ask-it", ("bellrock_analyst",))}
     users |= {"keeper": User("keep-it", ("bellrock_reader", "bellrock_retention"))}
     made = started(Elasticsearch(server_folder(), name="g1", group="g1", security=Security(server_tls, "admin-it", users, roles)))
@@ -31,9 +37,9 @@ def node(server_folder, server_tls):
     made.stop()
 
 
-def test_the_documented_roles_are_enough(node, server_tls, tmp_path):
+def test_the_documented_roles_are_enough(node, server_tls, tmp_path, caplog):
     """One test: a start takes 15 s and more."""
-    for user, password in (("writer", "write-it"), ("reader", "read-it"), ("keeper", "keep-it"), ("analyst", "ask-it"), ("wrong", "read-it2")):
+    for user, password in (("writer", "write-it"), ("reader", "read-it"), ("keeper", "keep-it"), ("analyst", "ask-it"), ("older", "write-old"), ("wrong", "read-it2")):
         (tmp_path / user).write_text(f"{password}\n")
         (tmp_path / user).chmod(0o600)
 
@@ -52,6 +58,7 @@ def test_the_documented_roles_are_enough(node, server_tls, tmp_path):
         store.close()
     check_worked_questions(open_as("analyst"))
     check_retention(open_as("reader"), open_as("keeper"))
+    check_older_role(open_as("older", group="g1"), caplog)
     for store, what in (
         (open_as("reader", group="g1"), "the user's role lacks a privilege: see roles.yml"),
         (open_as("reader", "wrong", group="g1"), "look at elasticsearch.user and the password"),
@@ -60,6 +67,16 @@ def test_the_documented_roles_are_enough(node, server_tls, tmp_path):
         with pytest.raises(StoreError, match=what):
             store.append([run_event(5)])
         store.close()
+
+
+def check_older_role(store, caplog):
+    """Whose role knows no alias of messages takes them all the same, and says so once."""
+    for seq, at in ((5, T0), (6, time.time_ns())):
+        assert store.append([message_event(seq, start=at, end=at)]) == Appended(messages=1), "an index each"
+    assert store.messages("cn1", 0, 2**62)[1] == 2
+    told = [record.message for record in caplog.records if "bellrock-message-log" in record.message]
+    assert len(told) == 1 and "see roles.yml in docs/elasticsearch.md; its indices are made all the same" in told[0]
+    store.close()
 
 
 def check_worked_questions(store):
