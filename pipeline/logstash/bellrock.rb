@@ -2,6 +2,8 @@
 
 FIELDS_OF_ID = %w[node boot seq].freeze
 STARTS = { "run" => "start", "sample" => "start", "job" => "time", "message" => "start" }.freeze
+# Kinds of which there is so little that their indices go by months, whatever the period is.
+MONTHLY = %w[message].freeze
 LAYER = /\A[a-z0-9_]{1,32}\z/.freeze
 # The layer that a kind of component belongs to; others are of layer "other".
 COMPONENT_LAYERS = { "agent" => "agent" }.freeze
@@ -33,7 +35,7 @@ def filter(event)
     kind = event.get("kind")
     start = Time.at(event.get(STARTS[kind]) / 1_000_000_000).utc
     event.set("[@metadata][id]", "#{event.get('node')}/#{event.get('boot').rjust(16, '0').downcase}/#{event.get('seq')}")
-    event.set("[@metadata][index]", "bellrock-#{kind}-#{layer_of(kind, event)}-#{@group}-#{kind == "message" ? start.strftime("%Y.%m") : period_of(start)}")
+    event.set("[@metadata][index]", "bellrock-#{kind}-#{layer_of(kind, event)}-#{@group}-#{period_of(start, kind)}")
     # When a job event came tells whoever follows them for how long it is new.
     (kind == "job" ? ADDED - ["@timestamp"] : ADDED).each { |name| event.remove(name) }
   end
@@ -63,8 +65,8 @@ def layer_of(kind, event)
   name.is_a?(String) ? name : ""
 end
 
-def period_of(time)
-  case @period
+def period_of(time, kind = nil)
+  case MONTHLY.include?(kind) ? "month" : @period
   when "day" then time.strftime("%Y.%m.%d")
   when "week" then time.strftime("%G.w%V")
   else time.strftime("%Y.%m")

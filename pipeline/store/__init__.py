@@ -106,6 +106,11 @@ class Appended:
     refused: frozenset[int] = field(default=frozenset(), compare=False)
     events: Mapping[int, Any] = field(default_factory=dict, compare=False)
 
+    @property
+    def records(self) -> dict[str, int]:
+        """How many were stored, by kind."""
+        return {"run": self.runs, "sample": self.samples, "job": self.jobs, "message": self.messages}
+
 
 @dataclass(frozen=True)
 class Letters:

@@ -28,7 +28,6 @@ from pipeline.store.duckdb_audit import letters_by_reason, proof, sums_by_time
 from pipeline.store.duckdb_books import (
     LETTERS_KEPT,
     LETTERS_SLACK,
-    TOTALS,
     count_marks,
     drop_letters,
     read_marks,
@@ -133,8 +132,8 @@ class DuckDBStore:
         batch = make(now_ns)
         check_clock(now_ns, batch.ahead_ns, self._marks, f"move {self._path} away and start again")
         result = batch.result
-        new = (result.runs, result.samples, result.jobs, result.messages, result.duplicates, result.dead_letters)
-        totals = self._totals | {name: self._totals[name] + n for name, n in zip(TOTALS, new, strict=False)}
+        new = result.records | {"duplicates": result.duplicates, "dead_letters": result.dead_letters}
+        totals = self._totals | {name: self._totals[name] + n for name, n in new.items()}
         excess = totals["dead_letters"] - totals["letters_dropped"] - LETTERS_KEPT
         excess = excess if excess > LETTERS_SLACK else 0
         totals["letters_dropped"] += excess

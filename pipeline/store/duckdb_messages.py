@@ -18,8 +18,15 @@ def messages(
         where += " AND event IS NOT NULL"
     elif event is not None:
         where, params = f"{where} AND event = $event", params | {"event": event}
-    table = f'FROM (SELECT * FROM messages WHERE {where} ORDER BY "start" DESC, boot, seq DESC LIMIT {MESSAGES_SOUGHT_MAX})'
-    ((total,),) = cursor.execute(f"SELECT count(*) {table}", params).fetchall()
+    order = '"start" DESC, boot, seq DESC'
+    sought = f"SELECT * FROM messages WHERE {where} ORDER BY {order} LIMIT {MESSAGES_SOUGHT_MAX}"
     columns = ", ".join(f'"{name}"' for name in MESSAGES.names)
-    found = cursor.sql(f'SELECT {columns} {table} ORDER BY "start" DESC, boot, seq DESC LIMIT {most} OFFSET {skip}', params=params)
-    return found.to_arrow_table().cast(MESSAGES), total
+    page = f"SELECT {columns}, count(*) OVER () AS total FROM ({sought}) ORDER BY {order} LIMIT {most} OFFSET {skip}"
+    found = cursor.sql(page, params=params).to_arrow_table()
+    if found.num_rows:
+        total = found["total"][0].as_py()
+    elif skip:  # beyond the last
+        ((total,),) = cursor.execute(f"SELECT count(*) FROM ({sought})", params).fetchall()
+    else:
+        total = 0
+    return found.select(MESSAGES.names).cast(MESSAGES), total

@@ -31,7 +31,7 @@ def list_messages():
     from_ns, to_ns = span_of(SPAN_NS)
     store = context().store
     table, total = store.messages(node, from_ns, to_ns, severity, event, skip, limit)
-    if not total and not store.boots(node):
+    if not total and not store.boot_count(node):
         raise no_node(node)
     found = table.to_pylist()
     return jsonify(

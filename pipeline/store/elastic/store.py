@@ -151,15 +151,8 @@ class ElasticsearchStore:
         for place, reason in sorted(refused.items()):
             result, letter = _refused(event_at(place), place, reason, now_ns, result, marks)
             letters.append((place, letter))
-        totals = books.totals | {
-            "run": books.totals["run"] + result.runs,
-            "sample": books.totals["sample"] + result.samples,
-            "job": books.totals["job"] + result.jobs,
-            "message": books.totals["message"] + result.messages,
-            "duplicates": books.totals["duplicates"] + result.duplicates,
-            "dead_letters": books.totals["dead_letters"] + result.dead_letters,
-            "missing": books.totals["missing"] + result.missing - result.filled,
-        }
+        new = result.records | {"duplicates": result.duplicates, "dead_letters": result.dead_letters, "missing": result.missing - result.filled}
+        totals = books.totals | {name: books.totals[name] + n for name, n in new.items()}
         if letters:
             totals["letters_dropped"] += self._write_letters(books, letters, totals, number, now_ns)
         books.commit(number, marks, totals)
@@ -480,10 +473,10 @@ def _nodes_of(window: Window | None) -> Collection[str] | None:
 def _refused(event: dict, place: int, why: str, now_ns: int, result: Appended, marks: dict[Key, Mark]) -> tuple[Appended, dict]:
     """A record that Elasticsearch will not have, as a dead letter: its number has come."""
     kind, key = event["kind"], (event["node"], int(event["boot"], 16))
-    field = {"run": "runs", "sample": "samples", "job": "jobs", "message": "messages"}[kind]
+    field = f"{kind}s"
     mark = marks[key]
     marks[key] = replace(mark, letters=mark.letters + 1, jobs=mark.jobs - (kind == "job"))
-    changed = {field: getattr(result, field) - 1, "dead_letters": result.dead_letters + 1, "refused": result.refused | {place}}
+    changed = {field: result.records[kind] - 1, "dead_letters": result.dead_letters + 1, "refused": result.refused | {place}}
     reason = f"elasticsearch: {why}"[:REASON_CHARACTERS_MAX]
     letter = {"received_ns": now_ns, "node": key[0], "boot": key[1], "seq": event["seq"], "reason": reason}
     return replace(result, **changed), letter | {"raw": dumps(event).decode()[:RAW_CHARACTERS_MAX]}
