@@ -1,7 +1,9 @@
 //! The agent: looks at the sources, spools what they gave, sleeps. A second thread ships.
 
+mod steps;
 mod turns;
 
+use self::steps::Steps;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::counters::{Counters, Sampler};
@@ -37,7 +39,18 @@ struct Agent {
     worked: Instant,
     /// Losses, and seconds of a full spool, that the last sample told of.
     lost_sampled: u64,
-    once: bool,
+    mode: Mode,
+}
+
+/// How an agent runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Until a signal.
+    Watch,
+    /// Until all that is there was shipped.
+    Once,
+    /// At the instants that standard input tells, and until all of that was shipped.
+    Steps,
 }
 
 /// Says what is wrong with the server's address or the certificates.
@@ -45,8 +58,8 @@ pub fn check(config: &Config) -> Result<(), String> {
     Connector::new(config).map(drop)
 }
 
-/// Runs until a signal, or with `once` until all that is there was shipped.
-pub fn run(config: Config, once: bool) -> ExitCode {
+/// Runs to its end.
+pub fn run(config: Config, mode: Mode) -> ExitCode {
     let connector = match Connector::new(&config) {
         Ok(connector) => connector,
         Err(e) => return fail(EXIT_USAGE, &e),
@@ -107,13 +120,20 @@ pub fn run(config: Config, once: bool) -> ExitCode {
     if let Err(e) = thread.spawn(move || shipper.run()) {
         return fail(EXIT_FAILED, &format!("cannot start a thread: {e}"));
     }
-    if let (Ok(Some(address)), false) = (config.metrics(), once) {
+    if let (Ok(Some(address)), Mode::Watch) = (config.metrics(), mode) {
         // Records matter more than figures about them.
         if let Err(e) = metrics::start(address, counters.clone()) {
             log::error(&format!("metrics: no figures are told at {address}: {e}; give another address, or end what listens there"));
         }
     }
-    let clock = Clock::start();
+    let mut clock = Clock::start();
+    let mut steps = None;
+    if mode == Mode::Steps {
+        match Steps::begin(&mut clock) {
+            Ok(begun) => steps = Some(begun),
+            Err(e) => return fail(EXIT_USAGE, &e),
+        }
+    }
     let now_ns = clock.now().utc_ns();
     let overflow = Overflow::open(&config.spool, now_ns);
     let sampler = Sampler::new(now_ns);
@@ -137,10 +157,14 @@ pub fn run(config: Config, once: bool) -> ExitCode {
         sampled: None,
         worked: Instant::now(),
         lost_sampled: 0,
-        once,
+        mode,
     };
-    if !once {
+    if mode == Mode::Watch {
         agent.watch();
+    }
+    if let Some(Err(e)) = steps.map(|steps| agent.walk(steps)) {
+        // What was spooled before waits there.
+        return fail(EXIT_USAGE, &e);
     }
     agent.end(&shared)
 }

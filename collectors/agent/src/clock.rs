@@ -4,7 +4,7 @@
 //! CLOCK_MONOTONIC, and the present offset of CLOCK_REALTIME makes UTC of it.
 
 use crate::sys;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracepack::ring::{CLOCK_MONOTONIC, CLOCK_TSC};
 
 /// Two instants nearer than this give no rate.
@@ -76,11 +76,22 @@ pub struct Now {
     pub ns_per_tick: f64,
     /// UTC less CLOCK_BOOTTIME.
     pub boot_utc_ns: i64,
+    /// By which is told what is due.
+    pub instant: Instant,
 }
 
 impl Now {
     pub fn utc_ns(&self) -> i64 {
         self.pair.monotonic_ns + self.utc_offset_ns
+    }
+
+    /// The same with another UTC, beside which there is no clock since a boot.
+    pub fn told(self, utc_ns: i64) -> Now {
+        Now {
+            utc_offset_ns: utc_ns.saturating_sub(self.pair.monotonic_ns),
+            boot_utc_ns: 0,
+            ..self
+        }
     }
 
     /// UTC of a process's start, given in clock ticks since boot. The flag: it made no sense and was moved.
@@ -95,6 +106,14 @@ impl Now {
 /// Measures the time-stamp counter for as long as the agent lives.
 pub struct Clock {
     first: Pair,
+    told: Option<Told>,
+}
+
+/// UTC as it was told, first and last.
+struct Told {
+    began: Instant,
+    first_ns: i64,
+    utc_ns: i64,
 }
 
 impl Clock {
@@ -102,10 +121,30 @@ impl Clock {
     pub fn start() -> Clock {
         let first = pair();
         std::thread::sleep(FIRST_MEASURE);
-        Clock { first }
+        Clock { first, told: None }
+    }
+
+    /// From now on it stands at a UTC until the next is told, which is no earlier.
+    pub fn tell(&mut self, utc_ns: i64) {
+        let told = self.told.get_or_insert_with(|| Told {
+            began: Instant::now(),
+            first_ns: utc_ns,
+            utc_ns,
+        });
+        told.utc_ns = told.utc_ns.max(utc_ns);
     }
 
     pub fn now(&self) -> Now {
+        match &self.told {
+            None => self.real(),
+            Some(told) => Now {
+                instant: told.began + Duration::from_nanos((told.utc_ns - told.first_ns) as u64),
+                ..self.real().told(told.utc_ns)
+            },
+        }
+    }
+
+    fn real(&self) -> Now {
         let pair = pair();
         let ticks = pair.ticks.wrapping_sub(self.first.ticks).max(1);
         let utc_offset_ns = offset_ns(libc::CLOCK_REALTIME);
@@ -114,6 +153,7 @@ impl Clock {
             utc_offset_ns,
             ns_per_tick: (pair.monotonic_ns - self.first.monotonic_ns) as f64 / ticks as f64,
             boot_utc_ns: utc_offset_ns - offset_ns(libc::CLOCK_BOOTTIME),
+            instant: Instant::now(),
         }
     }
 }
@@ -287,6 +327,24 @@ mod tests {
             }
         }
         assert_eq!(now.process_start_ns(u64::MAX), (now.utc_ns(), true));
+    }
+
+    #[test]
+    fn a_clock_that_is_told_the_time_stands_still_in_between() {
+        let mut clock = Clock::start();
+        clock.tell(5_000_000_000);
+        let first = clock.now();
+        std::thread::sleep(Duration::from_millis(2));
+        let again = clock.now();
+        assert_eq!((first.utc_ns(), first.boot_utc_ns), (5_000_000_000, 0));
+        assert_eq!(
+            (again.utc_ns(), again.instant),
+            (first.utc_ns(), first.instant)
+        );
+        clock.tell(3_605_000_000_000);
+        let later = clock.now();
+        assert_eq!(later.utc_ns(), 3_605_000_000_000);
+        assert_eq!(later.instant - first.instant, Duration::from_secs(3600));
     }
 
     #[test]

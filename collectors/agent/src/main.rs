@@ -1,7 +1,8 @@
 //! bellrock-agent: Bellrock's daemon on every node. See docs/agent.md.
 
+use bellrock_agent::agent::{self, Mode as Run};
 use bellrock_agent::config::Config;
-use bellrock_agent::{agent, log, memory, print};
+use bellrock_agent::{log, memory, print};
 use lexopt::prelude::*;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ Usage: bellrock-agent [FLAGS]
   --lwfs-log FILE      trace log of an LWFS client to read; may be given again, and replaces those of the settings
   --lctl FILE          what `lctl get_param` printed, to print as samples of Lustre (with --print); may be given again, each for a later look
   --once               read what is there, ship it, and end
+  --steps              take the time from standard input, a line of ns since 1970 for each look; answer with the same line; at its end, as --once (with --root)
   --print              print what logs and captures hold as JSON lines, and end: without spool, server or rings, which are removed once read
   --check              check the settings, and end
   --version, --help
@@ -27,19 +29,19 @@ Usage: bellrock-agent [FLAGS]
 Flags beat the file. SIGTERM and SIGINT end it: it reads and spools a last time and ships for at most 5 s.
 
 Exit codes: 0 ended as asked; 1 it cannot run (the message says why); 2 wrong flags or settings; 3 another agent uses the
-spool; 4 with --once: not everything was acknowledged, the rest waits in the spool.
+spool; 4 with --once or --steps: not everything was acknowledged, the rest waits in the spool.
 
 Examples:
   bellrock-agent --config /etc/bellrock/agent.toml
   bellrock-agent --config agent.toml --check
   bellrock-agent --spool /tmp/spool --server 127.0.0.1:5044 --once
+  printf '1767225600000000000\n' | bellrock-agent --root capture --spool /tmp/spool --server 127.0.0.1:5044 --steps
   bellrock-agent --lwfs-log /var/log/lwfs/client.log --print
   lctl get_param -R '*' > capture; bellrock-agent --lctl capture --print
 ";
 
 enum Mode {
-    Watch,
-    Once,
+    Run(Run),
     Check,
     Print,
 }
@@ -48,7 +50,7 @@ enum Mode {
 fn parse_flags() -> Result<Result<(Config, Mode), String>, String> {
     let hint = |e: lexopt::Error| format!("{e}; run bellrock-agent --help");
     let mut parser = lexopt::Parser::from_env();
-    let (mut file, mut root, mut mode) = (None, None, Mode::Watch);
+    let (mut file, mut root, mut mode) = (None, None, Mode::Run(Run::Watch));
     let (mut rings, mut spool, mut server, mut node) = (None, None, None, None);
     let (mut logs, mut captures) = (Vec::new(), Vec::new());
     while let Some(flag) = parser.next().map_err(hint)? {
@@ -60,7 +62,11 @@ fn parse_flags() -> Result<Result<(Config, Mode), String>, String> {
             Long("server") => &mut server,
             Long("node") => &mut node,
             Long("once") => {
-                mode = Mode::Once;
+                mode = Mode::Run(Run::Once);
+                continue;
+            }
+            Long("steps") => {
+                mode = Mode::Run(Run::Steps);
                 continue;
             }
             Long("check") => {
@@ -105,6 +111,9 @@ fn parse_flags() -> Result<Result<(Config, Mode), String>, String> {
     if !config.lctl.is_empty() && !matches!(mode, Mode::Print) {
         return Err("--lctl: captures are printed only; give --print, too".into());
     }
+    if config.root.as_os_str().is_empty() && matches!(mode, Mode::Run(Run::Steps)) {
+        return Err("--steps: the time of this machine is no other; give --root DIR, too".into());
+    }
     config.finish()?;
     Ok(Ok((config, mode)))
 }
@@ -126,7 +135,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Ok((config, Mode::Print))) => print::run(config),
-        Ok(Ok((config, mode))) => agent::run(config, matches!(mode, Mode::Once)),
+        Ok(Ok((config, Mode::Run(mode)))) => agent::run(config, mode),
         Ok(Err(text)) => {
             print!("{text}");
             ExitCode::SUCCESS

@@ -116,9 +116,7 @@ fn print(config: &Config, captures: Vec<(Capture, i64)>, out: &mut impl Write) -
     let mut captured = sources::captured(&Params::Capture(now.clone()), &counters);
     for (capture, time_ns) in captures {
         now.replace(capture);
-        // There is one clock only.
-        pass.now.utc_offset_ns = time_ns - pass.now.pair.monotonic_ns;
-        pass.now.boot_utc_ns = 0;
+        pass.now = pass.now.told(time_ns);
         read(&mut captured, &mut pass)?;
     }
     let gauges = Gauges {

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -297,6 +297,23 @@ pub fn catch_signals() -> io::Result<()> {
 /// Whether a signal asked for a stop.
 pub fn stop_asked() -> bool {
     STOP.load(Ordering::SeqCst)
+}
+
+/// Waits until a descriptor can be read, or has come to its end. False: a signal ended the wait.
+pub fn wait_for_input(fd: BorrowedFd) -> bool {
+    let poll = |fd: libc::c_int| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    while !stop_asked() {
+        let mut both = [poll(WAKE.load(Ordering::SeqCst)), poll(fd.as_raw_fd())];
+        // SAFETY: two valid pollfds; a negative descriptor in them is passed over.
+        if unsafe { libc::poll(both.as_mut_ptr(), 2, -1) } > 0 && both[1].revents != 0 {
+            return !stop_asked();
+        }
+    }
+    false
 }
 
 /// Waits; a signal ends the wait.

@@ -10,6 +10,8 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::time::Instant;
 use tracepack::first_pass::{Limits, Segment};
 use tracepack::record::{Operation, LATENCY_BOUNDS_NS};
 use tracepack::ring::*;
@@ -238,6 +240,7 @@ impl Drop for RingFile {
 
 /// An instant that is always the same. A tick is half a nanosecond.
 pub fn now() -> Now {
+    static INSTANT: OnceLock<Instant> = OnceLock::new();
     Now {
         pair: Pair {
             ticks: 1_000_000_000_000,
@@ -246,5 +249,6 @@ pub fn now() -> Now {
         utc_offset_ns: 1_700_000_000_000_000_000,
         ns_per_tick: 0.5,
         boot_utc_ns: 1_700_000_000_000_000_000,
+        instant: *INSTANT.get_or_init(Instant::now),
     }
 }

@@ -1,6 +1,6 @@
 //! The agent's turns: look, spool, sleep; and its end.
 
-use super::{Agent, EXIT_NOT_SHIPPED};
+use super::{Agent, Mode, EXIT_NOT_SHIPPED};
 use crate::counters::Gauges;
 use crate::ship::shared::Shared;
 use crate::ship::spool::AppendError;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// How long an ending agent goes on shipping.
 const SHIP_AT_STOP: Duration = Duration::from_secs(5);
-/// How long `--once` does.
+/// How long `--once` and `--steps` do while nothing is acknowledged.
 const SHIP_ONCE: Duration = Duration::from_secs(60);
 /// Pause before a spool that could not be written is tried again: from, to.
 const SPOOL_RETRY_MIN: Duration = Duration::from_millis(50);
@@ -21,7 +21,7 @@ const REST_AFTER: Duration = Duration::from_secs(1);
 
 impl Agent {
     /// Looks again and again, more often while rings fill fast.
-    pub fn watch(&mut self) {
+    pub(super) fn watch(&mut self) {
         let shortest = Duration::from_millis(self.config.poll_min_ms);
         let longest = Duration::from_millis(self.config.poll_max_ms);
         let mut pause = shortest;
@@ -51,8 +51,14 @@ impl Agent {
         Some(due.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
     }
 
-    /// Reads everything that is there. `None`: asked to stop while the spool could not be written.
+    /// Reads everything that is there, and spools it. `None`: asked to stop while the spool could not be written.
     fn pass(&mut self, last: bool) -> Option<Pass> {
+        let pass = self.look(last)?;
+        self.commit().then_some(pass)
+    }
+
+    /// Reads everything that is there; the last of it may still wait in the batch.
+    pub(super) fn look(&mut self, last: bool) -> Option<Pass> {
         let mut pass = Pass::new(self.clock.now(), last);
         for source in &mut self.sources {
             source.begin(&mut pass);
@@ -71,25 +77,28 @@ impl Agent {
         let c = &self.counters;
         let lost = c.lost.get() + c.lost_runs.get() + c.spool_full_seconds.get();
         let losses_due = lost != self.lost_sampled && !pass.settle.is_empty();
-        if last || losses_due || self.sampled.is_none_or(|t| t.elapsed() >= period) {
+        let now = self.clock.now().instant;
+        let since = |sampled: Instant| now.saturating_duration_since(sampled);
+        if last || losses_due || self.sampled.is_none_or(|sampled| since(sampled) >= period) {
             self.lost_sampled = lost;
             if !self.batch.has_room() && !self.commit() {
                 return None;
             }
             self.sample(last);
         }
-        self.commit().then_some(pass)
+        Some(pass)
     }
 
     fn sample(&mut self, last: bool) {
-        self.sampled = Some(Instant::now());
+        let now = self.clock.now();
+        self.sampled = Some(now.instant);
         self.counters.records.add(1);
         let gauges = Gauges {
             spool_bytes: self.spool.bytes(),
             rings: self.sources.iter().map(|s| s.open_files()).sum(),
             ended: last,
         };
-        let now_ns = self.clock.now().utc_ns();
+        let now_ns = now.utc_ns();
         let (sampler, node, counters) = (&mut self.sampler, &self.config.node, &self.counters);
         self.batch.push("sample", |out| {
             sampler.write(out, node, now_ns, counters, &gauges)
@@ -98,7 +107,7 @@ impl Agent {
 
     /// Spools the batch with the cursors that it was read up to. While that fails nothing more is read. Answers false if
     /// asked to stop before it succeeded: then the batch is read again by the next agent.
-    fn commit(&mut self) -> bool {
+    pub(super) fn commit(&mut self) -> bool {
         let mut pause = SPOOL_RETRY_MIN;
         loop {
             let window = match self.batch.finish() {
@@ -115,7 +124,7 @@ impl Agent {
             {
                 Ok(()) => break,
                 Err(AppendError::Full) => {
-                    self.overflow.begin(self.clock.now().utc_ns());
+                    self.not_spooled();
                     warn!(
                         "spool full",
                         "spool {}: full ({} bytes); the rings are not read until the server at {} acknowledges; check that it runs",
@@ -127,7 +136,7 @@ impl Agent {
                 }
                 Err(AppendError::Io(e)) => {
                     self.counters.spool_errors.add(1);
-                    self.overflow.begin(self.clock.now().utc_ns());
+                    self.not_spooled();
                     warn!(
                         "spool not written",
                         "spool {}: {e}; it is tried again; check with: df {0}",
@@ -136,7 +145,7 @@ impl Agent {
                     false
                 }
             };
-            if sys::stop_asked() || self.once {
+            if sys::stop_asked() || self.mode == Mode::Once {
                 if !is_full {
                     self.overflow.leave_off();
                 }
@@ -168,6 +177,13 @@ impl Agent {
         true
     }
 
+    /// Nothing is read meanwhile, and programs may fold operations. Not so where time stands still.
+    fn not_spooled(&mut self) {
+        if self.mode != Mode::Steps {
+            self.overflow.begin(self.clock.now().utc_ns());
+        }
+    }
+
     /// A last look, then ships for a bounded time.
     pub fn end(&mut self, shared: &Shared) -> ExitCode {
         if self.pass(true).is_none() {
@@ -184,7 +200,11 @@ impl Agent {
             );
         }
         shared.stop();
-        let all = shared.wait_for_end(if self.once { SHIP_ONCE } else { SHIP_AT_STOP });
+        let to_the_end = self.mode != Mode::Watch && !sys::stop_asked();
+        let all = match to_the_end {
+            true => shared.wait_while_heard(SHIP_ONCE),
+            false => shared.wait_for_end(SHIP_AT_STOP),
+        };
         shared.save();
         let c = &self.counters;
         info!(
@@ -199,7 +219,7 @@ impl Agent {
                 "; the rest waits in the spool"
             }
         );
-        match all || !self.once {
+        match all || self.mode == Mode::Watch {
             true => ExitCode::SUCCESS,
             false => ExitCode::from(EXIT_NOT_SHIPPED),
         }

@@ -108,6 +108,23 @@ impl Shared {
             .is_none_or(|s| state.acked >= s.last_number)
     }
 
+    /// The same, for as long as something is acknowledged within each such time.
+    pub fn wait_while_heard(&self, time: Duration) -> bool {
+        let mut state = self.lock();
+        loop {
+            let acked = state.acked;
+            let silent = |s: &mut State| !s.shipper_ended && s.acked == acked;
+            let waited = self.changed.wait_timeout_while(state, time, silent);
+            state = waited.unwrap_or_else(|e| e.into_inner()).0;
+            if state.shipper_ended || state.acked == acked {
+                return state
+                    .segments
+                    .back()
+                    .is_none_or(|s| state.acked >= s.last_number);
+            }
+        }
+    }
+
     /// Everything up to this entry has been acknowledged (or had nothing to send).
     pub fn acknowledge(&self, number: u64) {
         let mut state = self.lock();

@@ -77,7 +77,7 @@ impl Probe for BlockDevice {
     }
 
     fn read(&mut self, found: &mut Found) {
-        if self.choose_again.is_due() {
+        if self.choose_again.is_due(found.now) {
             self.choose_again.done();
             self.chosen.forget();
         }

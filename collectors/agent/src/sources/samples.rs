@@ -20,6 +20,7 @@ use self::schedule::Schedule;
 use self::track::{At, To, Track};
 use super::cursors::{block, Reader};
 use super::{Pass, Progress, Source};
+use crate::clock::Now;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::ship::batch::Batch;
@@ -122,8 +123,9 @@ impl Sampled {
         self
     }
 
-    fn look(&mut self, at: At) {
-        let mut found = Found::default();
+    fn look(&mut self, now: &Now) {
+        let at = At::of(now);
+        let mut found = Found::at(now.instant);
         self.probe.read(&mut found);
         if self.from_zero {
             found
@@ -235,8 +237,11 @@ impl Source for Sampled {
     fn begin(&mut self, _pass: &mut Pass) {}
 
     fn read(&mut self, pass: &mut Pass, batch: &mut Batch) -> Progress {
-        if self.waiting.is_none() && self.schedule.is_due() && self.probe.is_ready(pass) {
-            self.look(At::of(&pass.now));
+        if self.waiting.is_none()
+            && self.schedule.is_due(pass.now.instant)
+            && self.probe.is_ready(pass)
+        {
+            self.look(&pass.now);
         }
         match self.tell_all(batch) {
             true => Progress::Done,

@@ -1,6 +1,7 @@
 //! A source of logs: each log's turn, and its cursor in the spool.
 
 use super::Owner;
+use crate::clock::Now;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::ship::batch::Batch;
@@ -38,6 +39,7 @@ pub struct How {
     pub flush: bool,
     /// No other look comes.
     pub last: bool,
+    pub now: Now,
 }
 
 /// One log: its file, what it told, and what goes into the batch.
@@ -126,12 +128,14 @@ impl<L: Log> Logs<L> {
 
     /// Begins a turn, if it is time for one.
     fn begin_turn(&mut self, pass: &Pass) -> Option<Turn> {
-        let due = self.looked.is_none_or(|t| t.elapsed() >= LOOK_EVERY);
+        let now = pass.now.instant;
+        let since = |looked: Instant| now.saturating_duration_since(looked);
+        let due = self.looked.is_none_or(|looked| since(looked) >= LOOK_EVERY);
         let flush = pass.last || (L::JOBS_WAIT && !pass.settle.is_empty());
         if self.logs.is_empty() || !(due || flush || self.is_unfinished) {
             return None;
         }
-        self.looked = Some(Instant::now());
+        self.looked = Some(now);
         self.is_unfinished = false;
         Some(Turn {
             began: Instant::now(),
@@ -182,6 +186,7 @@ impl<L: Log> Source for Logs<L> {
         let how = How {
             flush: turn.flush,
             last: pass.last,
+            now: pass.now,
         };
         while let Some(log) = self.logs.get_mut(turn.log) {
             let late = sys::stop_asked() && turn.began.elapsed() > LAST_LOOK_MAX;

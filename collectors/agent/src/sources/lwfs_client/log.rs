@@ -58,7 +58,7 @@ impl Log {
             }
             match self.follower.more(budget, how.last) {
                 More::Read => {
-                    self.heard = Instant::now();
+                    self.heard = how.now.instant;
                     self.has_changed = true;
                 }
                 More::Other(unfinished) => self.came_to_other(unfinished),
@@ -66,7 +66,8 @@ impl Log {
                 More::Nothing => break,
             }
         }
-        if how.flush || self.is_retired || self.heard.elapsed() >= self.window {
+        let silent = how.now.instant.saturating_duration_since(self.heard);
+        if how.flush || self.is_retired || silent >= self.window {
             self.stop_waiting();
             self.trace.runs.close_all();
         } else {

@@ -12,7 +12,6 @@ use crate::sources::log_file::source::{self, Flow, How};
 use crate::sources::log_file::{Follower, More, Owner};
 use crate::sources::samples::reading::Reading;
 use crate::sources::samples::track::{At, To, Track, QUIET_MAX_NS};
-use crate::sys;
 use jiff::tz::TimeZone;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -67,7 +66,7 @@ impl Log {
                 More::Nothing => break,
             }
         }
-        let now_s = sys::clock_ns(libc::CLOCK_REALTIME) / NS_PER_S;
+        let now_s = how.now.utc_ns() / NS_PER_S;
         let late_s = if how.last { 0 } else { LATE_S };
         if self
             .told

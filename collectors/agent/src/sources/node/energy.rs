@@ -44,7 +44,7 @@ impl Energy {
     }
 
     pub fn read(&mut self, reading: &mut Reading, found: &mut Found) {
-        if self.look.is_due() {
+        if self.look.is_due(found.now) {
             self.look.done();
             self.find();
         }

@@ -267,7 +267,7 @@ impl Source for Crowd {
     fn begin(&mut self, _pass: &mut Pass) {}
 
     fn read(&mut self, pass: &mut Pass, batch: &mut Batch) -> Progress {
-        if self.look.is_none() && self.schedule.is_due() {
+        if self.look.is_none() && self.schedule.is_due(pass.now.instant) {
             self.begin(At::of(&pass.now));
         }
         let Some(mut look) = self.look.take() else {

@@ -2,6 +2,7 @@
 
 use super::track::At;
 use std::borrow::Cow;
+use std::time::Instant;
 use tracepack::ring::file_id;
 
 pub type Name = Cow<'static, str>;
@@ -152,8 +153,10 @@ impl Reading {
 }
 
 /// What one look found.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Found {
+    /// When that was, for what is not done at each look.
+    pub now: Instant,
     pub readings: Vec<Reading>,
     /// What could not be read, as far as it is told.
     pub first_error: Option<String>,
@@ -162,7 +165,23 @@ pub struct Found {
     pub more: bool,
 }
 
+impl Default for Found {
+    fn default() -> Found {
+        Found::at(Instant::now())
+    }
+}
+
 impl Found {
+    pub fn at(now: Instant) -> Found {
+        Found {
+            now,
+            readings: Vec::new(),
+            first_error: None,
+            errors: 0,
+            more: false,
+        }
+    }
+
     /// Something could not be read or understood. Says what, where and what to run.
     pub fn error(&mut self, text: impl FnOnce() -> String) {
         self.errors += 1;

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 /// On a grid, so that a wait which lasted too long does not move those after it.
 pub struct Schedule {
     period: Duration,
-    next: Instant,
+    /// `None`: at once.
+    next: Option<Instant>,
+    /// When it was last asked.
+    now: Instant,
 }
 
 impl Schedule {
@@ -13,30 +16,33 @@ impl Schedule {
     pub fn every(period: Duration) -> Schedule {
         Schedule {
             period,
-            next: Instant::now(),
+            next: None,
+            now: Instant::now(),
         }
     }
 
     pub fn next(&self) -> Instant {
-        self.next
+        self.next.unwrap_or(self.now)
     }
 
-    pub fn is_due(&self) -> bool {
-        self.next <= Instant::now()
+    /// Whether it is due at an instant. If it is, what is done then ends with `done` or `rest`.
+    pub fn is_due(&mut self, now: Instant) -> bool {
+        self.now = now;
+        self.next.is_none_or(|next| next <= now)
     }
 
     /// It is done now. What was missed is not made up for.
     pub fn done(&mut self) {
-        let now = Instant::now();
-        self.next += self.period;
-        if self.next <= now {
-            self.next = now + self.period;
-        }
+        let next = self.next() + self.period;
+        self.next = Some(match next <= self.now {
+            true => self.now + self.period,
+            false => next,
+        });
     }
 
     /// It is done now, and not again before this time is over.
     pub fn rest(&mut self, time: Duration) {
-        self.next = Instant::now() + time.max(self.period);
+        self.next = Some(self.now + time.max(self.period));
     }
 }
 
@@ -48,16 +54,20 @@ mod tests {
     fn late_looks_stay_on_the_grid_and_missed_ones_are_left_out() {
         let period = Duration::from_secs(1000);
         let mut schedule = Schedule::every(period);
-        let first = schedule.next();
-        assert!(schedule.is_due());
+        let first = Instant::now() + 7 * period;
+        assert!(schedule.is_due(first));
         schedule.done();
         assert_eq!(schedule.next(), first + period);
-        assert!(!schedule.is_due());
-        // One that was due ten periods ago.
-        schedule.next = Instant::now().checked_sub(10 * period).unwrap_or(first);
+        assert!(!schedule.is_due(first + period / 2));
+        assert!(schedule.is_due(first + period + period / 4));
         schedule.done();
-        assert!(schedule.next() > Instant::now());
+        assert_eq!(schedule.next(), first + 2 * period);
+        // One that was due ten periods ago.
+        let late = first + 12 * period;
+        assert!(schedule.is_due(late));
+        schedule.done();
+        assert_eq!(schedule.next(), late + period);
         schedule.rest(3 * period);
-        assert!(schedule.next() > Instant::now() + 2 * period);
+        assert_eq!(schedule.next(), late + 3 * period);
     }
 }

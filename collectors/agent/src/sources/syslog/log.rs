@@ -8,7 +8,6 @@ use crate::counters::Counters;
 use crate::ship::batch::Batch;
 use crate::sources::cursors::Reader;
 use crate::sources::log_file::source::{self, Flow, How};
-use crate::sys;
 use jiff::tz::TimeZone;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -39,26 +38,6 @@ pub struct Log {
 }
 
 impl Log {
-    fn read_at(
-        &mut self,
-        now_ns: i64,
-        budget: &mut u64,
-        how: How,
-        counters: &Counters,
-        batch: &mut Batch,
-    ) -> Flow {
-        let wanted = &self.wanted;
-        match &mut self.kind {
-            Kind::File(file) if self.is_retired => file.rest(now_ns, true, counters, batch),
-            Kind::Journal(journal) if self.is_retired => {
-                journal.rest(now_ns, true, counters, batch)
-            }
-            _ if now_ns < CLOCK_MIN_NS => Flow::Done,
-            Kind::File(file) => file.read(budget, how, now_ns, wanted, counters, batch),
-            Kind::Journal(journal) => journal.read(how, now_ns, wanted, counters, batch),
-        }
-    }
-
     fn teller(&self) -> &Teller {
         match &self.kind {
             Kind::File(file) => &file.teller,
@@ -112,8 +91,16 @@ impl source::Log for Log {
     }
 
     fn read(&mut self, budget: &mut u64, how: How, counters: &Counters, batch: &mut Batch) -> Flow {
-        let now_ns = sys::clock_ns(libc::CLOCK_REALTIME);
-        self.read_at(now_ns, budget, how, counters, batch)
+        let (now_ns, wanted) = (how.now.utc_ns(), &self.wanted);
+        match &mut self.kind {
+            Kind::File(file) if self.is_retired => file.rest(now_ns, true, counters, batch),
+            Kind::Journal(journal) if self.is_retired => {
+                journal.rest(now_ns, true, counters, batch)
+            }
+            _ if now_ns < CLOCK_MIN_NS => Flow::Done,
+            Kind::File(file) => file.read(budget, how, now_ns, wanted, counters, batch),
+            Kind::Journal(journal) => journal.read(how, now_ns, wanted, counters, batch),
+        }
     }
 
     fn has_cursor(&self, all: bool) -> bool {
@@ -178,13 +165,14 @@ mod tests {
         let mut log = Log::new(path, &settings);
         let counters = Counters::default();
         let mut batch = Batch::new("n1", 1, 1, 10, RAW_BYTES_MAX);
-        let how = How {
-            flush: true,
-            last: true,
-        };
         let now_ns = 1_795_392_060 * 1_000_000_000; // 2026-11-23 00:01
         for at in [7_000_000_000, now_ns] {
-            let flow = log.read_at(at, &mut (1 << 20), how, &counters, &mut batch);
+            let how = How {
+                flush: true,
+                last: true,
+                now: crate::testing::now().told(at),
+            };
+            let flow = log.read(&mut (1 << 20), how, &counters, &mut batch);
             assert_eq!(flow, Flow::Done);
         }
         let told = open_window(batch.finish().unwrap().payload);
