@@ -10,7 +10,7 @@ from bellrock.errors import EXIT_CODES, UsageError
 
 # Of either way to say what is simulated.
 OF_KINDS = ("job_count", "nodes", "records", "kinds")
-OF_MACHINE = ("machine", "scale", "hours", "intensity", "faults", "trees")
+OF_MACHINE = ("machine", "scale", "hours", "intensity", "faults", "trees", "look_every", "job_names")
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
@@ -50,6 +50,8 @@ Examples:
 @click.option("--intensity", type=click.FloatRange(0.01, 100), default=1.0, show_default=True, help="Virtual machine: so many times as much I/O in the same time.")
 @click.option("--faults", metavar="KIND,…", help="Virtual machine: what goes wrong: slow-ost, slow-forwarding, n-1-aggressor, metadata-storm, cache-thrashing, login-storm.")
 @click.option("--trees", type=_FOLDER, metavar="DIR", help="Virtual machine: write what its nodes' sources would have left, a tree a node for bellrock-agent --root, with its topology and accounting.")
+@click.option("--look-every", type=click.IntRange(1, 3600), default=10, show_default=True, metavar="SECONDS", help="With --trees: how often servers' files are looked at.")
+@click.option("--job-names/--no-job-names", default=True, show_default=True, help="With --trees: whether jobs' names reach the servers, as with Lustre's jobid_var.")
 @click.option("--json", "as_json", is_flag=True, help="What was done, as one JSON object.")
 @click.pass_context
 def simulate(
@@ -71,6 +73,8 @@ def simulate(
     intensity: float,
     faults: str | None,
     trees: Path | None,
+    look_every: int,
+    job_names: bool,
     as_json: bool,
 ) -> None:
     from bellrock.simulate import command
@@ -79,7 +83,7 @@ def simulate(
 
     given = [[name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE] for names in (OF_KINDS, OF_MACHINE)]
     if all(given):
-        of_kinds, of_machine = (f"--{names[0].removeprefix('job_').replace('count', 'jobs')}" for names in given)
+        of_kinds, of_machine = (f"--{names[0].replace('job_count', 'jobs').replace('_', '-')}" for names in given)
         raise UsageError(f"{of_kinds} is for a mix of kinds, {of_machine} for a virtual machine", "leave one of them out")
     start_ns = command.read_start(start)
     if given[1]:
@@ -87,7 +91,7 @@ def simulate(
     else:
         source = Plan(seed, job_count, nodes, records, check_kinds(_words(kinds) if kinds is not None else list(KINDS)), start_ns)
     where = {"state": state_dir, "out": out, "lwfs_logs": lwfs_logs, "trees": trees}
-    done = command.run_simulate(source, add=add, garbage=garbage, **{name: path and path.absolute() for name, path in where.items()})
+    done = command.run_simulate(source, add=add, garbage=garbage, look_every_s=look_every, job_names=job_names, **{name: path and path.absolute() for name, path in where.items()})
     if as_json:
         output.show_json(done)
 

@@ -34,7 +34,16 @@ def virtual_machine(name: str, scale: float, hours: float, intensity: float, fau
 
 
 def run_simulate(
-    source: "Plan | VirtualMachine", *, state: Path | None, add: bool, out: Path | None, lwfs_logs: Path | None, trees: Path | None, garbage: float
+    source: "Plan | VirtualMachine",
+    *,
+    state: Path | None,
+    add: bool,
+    out: Path | None,
+    lwfs_logs: Path | None,
+    trees: Path | None,
+    garbage: float,
+    look_every_s: int,
+    job_names: bool,
 ) -> dict[str, Any]:
     """Simulate into what is given; returns what was done, fit for JSON. Raises UsageError where nothing is given."""
     if state is None and out is None and lwfs_logs is None and trees is None:
@@ -70,7 +79,7 @@ def run_simulate(
             if trees is not None:
                 from bellrock.simulate.to_trees import TreeSink
 
-                runs.append(TreeSink(trees, source))
+                runs.append(TreeSink(trees, source, look_every_s, with_jobs=job_names))
             # Last, since it makes files; and written to first, since it may refuse what comes.
             if state is not None:
                 from bellrock.simulate.to_state import StateSink

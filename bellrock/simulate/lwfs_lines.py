@@ -23,7 +23,7 @@ _REQUESTS = {
 
 @dataclass(frozen=True)
 class Operations:
-    """Single operations, one element each; `op` is a place in `OPS`, `id` the request's number, `path` the file's."""
+    """Single operations, one element each; `op` is a place in `OPS`, `id` the request's number, `path` the file's. utc: lines bear UTC, not local time."""
 
     op: np.ndarray
     id: np.ndarray
@@ -34,6 +34,7 @@ class Operations:
     end_ns: np.ndarray
     failed: np.ndarray
     path: pa.Array
+    utc: bool = False
 
     def __len__(self) -> int:
         return len(self.op)
@@ -41,7 +42,7 @@ class Operations:
 
 def requests(o: Operations) -> pa.Array:
     """The line of each request, with its line end."""
-    stamp, number, handle = stamps(o.begin_ns), _decimal(o.id), _hex(o.handle)
+    stamp, number, handle = stamps(o.begin_ns, o.utc), _decimal(o.id), _hex(o.handle)
     data = _join("(", handle, ", size=", _decimal(o.size), ", offset=", _decimal(o.offset), ")")
     body = _by_op(o, {"read": data, "write": data, "close": _join("(", handle, ")"), "open": o.path, "stat": o.path, "unlink": o.path})
     head = _by_op(o, {op: f"] T [{place}] lwfs-fuse: " for op, (place, _) in _REQUESTS.items()})
@@ -51,7 +52,7 @@ def requests(o: Operations) -> pa.Array:
 
 def replies(o: Operations) -> pa.Array:
     """The line of each reply, with its line end; null for a release, which has none."""
-    stamp, number = stamps(o.end_ns), _decimal(o.id)
+    stamp, number = stamps(o.end_ns, o.utc), _decimal(o.id)
     size, end = _decimal(o.size), _decimal(o.offset + o.size)
     moved = _join(size, "/", size, ",", end, "/", end)
     result = pa.array(np.where(o.failed, "-1 (No such file or directory)", "0"))
@@ -65,10 +66,10 @@ def replies(o: Operations) -> pa.Array:
     return pc.if_else(pa.array(o.op == OPS.index("close")), pa.scalar(None, lines.type), lines)
 
 
-def stamps(instants_ns: np.ndarray) -> pa.Array:
-    """Local time of each instant, to the second."""
+def stamps(instants_ns: np.ndarray, utc: bool) -> pa.Array:
+    """Local time of each instant, or UTC, to the second."""
     seconds, place = np.unique(instants_ns // S, return_inverse=True)
-    texts = [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second)) for second in seconds.tolist()]
+    texts = [time.strftime("%Y-%m-%d %H:%M:%S", (time.gmtime if utc else time.localtime)(second)) for second in seconds.tolist()]
     return pa.array(texts, pa.string()).take(pa.array(place))
 
 

@@ -24,15 +24,16 @@ FIRST_ID = 18_000
 
 
 class LwfsSink:
-    """A file `folder` / `name` for each node that has work, {node} in the name filled in; lines in the order of time, local, to the second.
+    """A file `folder` / `name` for each node that has work, {node} in the name filled in; lines in the order of time, local or `utc`, to the second.
 
     garbage_share: share of the lines that are none, put in between; and some files then have names that look like log lines. All operations of the
     jobs are there, whole, whatever the share. Raises UsageError where there are such files, or a truth
     of others; makes the folder only when it is written to."""
 
-    def __init__(self, folder: Path, seed: int, garbage_share: float = 0.0, name: str = "{node}.log") -> None:
+    def __init__(self, folder: Path, seed: int, garbage_share: float = 0.0, name: str = "{node}.log", *, utc: bool = False) -> None:
         self.folder = folder
         self._name = name
+        self._utc = utc
         self._seed = seed
         self._garbage_share = garbage_share
         self._next_id: dict[str, int] = {}
@@ -68,7 +69,7 @@ class LwfsSink:
         left_keys, left = np.empty(0, dtype=np.int64), pa.array([], pa.string())
         for block, until_ns in _blocks(runs, rows):
             first_id = self._next_id.get(node, FIRST_ID)
-            operations = _operations(job, runs, block, first_id, paths)
+            operations = _operations(job, runs, block, first_id, paths, self._utc)
             self._next_id[node] = first_id + len(operations)
             # Of one instant the reply comes first: the next request waited for it.
             keys = np.concatenate((left_keys, operations.begin_ns * 2 + 1, operations.end_ns * 2))
@@ -87,7 +88,7 @@ def _blocks(runs: Columns, rows: np.ndarray) -> Iterator[tuple[np.ndarray, int]]
         yield rows[begin:end], int(runs.start[rows[end]]) if end < len(rows) else LATEST
 
 
-def _operations(job: Job, runs: Columns, rows: np.ndarray, first_id: int, paths: pa.Array) -> Operations:
+def _operations(job: Job, runs: Columns, rows: np.ndarray, first_id: int, paths: pa.Array, utc: bool) -> Operations:
     """Each single operation of the runs: these share their run's time evenly, and take as much of it as it was busy."""
     count = runs.count[rows]
     row = np.repeat(rows, count)
@@ -105,6 +106,7 @@ def _operations(job: Job, runs: Columns, rows: np.ndarray, first_id: int, paths:
         end_ns=begin_ns + np.maximum(took, 1),
         failed=runs.errno[row] != 0,
         path=paths.take(pa.array(runs.file[row])),
+        utc=utc,
     )
 
 

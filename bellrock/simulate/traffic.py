@@ -21,7 +21,7 @@ THRASHING = 3.5
 @dataclass(frozen=True)
 class Load:
     """What a burst puts on components of one kind, one element each: `component` (its number), bytes and operations, without a pause and evenly from
-    `begin_ns` to `end_ns` since the job's start."""
+    `begin_ns` to `end_ns` since the job's start. source: by which forwarding node it comes; None where that was not asked for, or is itself."""
 
     layer: str
     op: str
@@ -31,30 +31,38 @@ class Load:
     component: np.ndarray
     bytes: np.ndarray
     operations: np.ndarray
+    source: np.ndarray | None = None
 
 
-def loads(machine: Machine, model: Model, number: int, first_node: int, start_ns: int, faults: list[Fault]) -> Iterator[Load]:
+def loads(
+    machine: Machine, model: Model, number: int, first_node: int, start_ns: int, faults: list[Fault], *, by_source: bool = False
+) -> Iterator[Load]:
     """What each of a job's bursts puts on forwarding nodes ("forwarding"), targets ("storage") and metadata servers ("metadata"), in order.
 
-    number, first_node: of the job. start_ns: when it starts, on the clock of the faults."""
+    number, first_node: of the job. start_ns: when it starts, on the clock of the faults. by_source: what comes to a target or metadata server by
+    different forwarding nodes is told apart."""
     for step in model.steps:
         for burst in model.bursts[step.first : step.last]:
-            yield from _loads_of(machine, model, step, burst, number, first_node, start_ns, faults)
+            yield from _loads_of(machine, model, step, burst, number, first_node, start_ns, faults, by_source)
 
 
-def _loads_of(machine: Machine, model: Model, step: Step, burst: Burst, number: int, first_node: int, start_ns: int, faults: list[Fault]) -> Iterator[Load]:
+def _loads_of(
+    machine: Machine, model: Model, step: Step, burst: Burst, number: int, first_node: int, start_ns: int, faults: list[Fault], by_source: bool = False
+) -> Iterator[Load]:
     begin_ns, end_ns = burst.span()
     forwarder = (first_node + burst.process // model.per_node) // machine.forwarding.each
     operations = burst.count * burst.runs
     moved = operations * burst.size
 
-    def load(layer: str, place: np.ndarray, bytes_: np.ndarray, count: np.ndarray) -> Load:
-        component, where = np.unique(place, return_inverse=True)
-        return Load(layer, burst.op, begin_ns, end_ns, burst.size, component, _sums(where, bytes_), _sums(where, count))
+    def load(layer: str, place: np.ndarray, bytes_: np.ndarray, count: np.ndarray, source: np.ndarray | None = None) -> Load:
+        distinct, where = np.unique(place if source is None else place * machine.forwarders + source, return_inverse=True)
+        component, by = (distinct, None) if source is None else np.divmod(distinct, machine.forwarders)
+        return Load(layer, burst.op, begin_ns, end_ns, burst.size, component, _sums(where, bytes_), _sums(where, count), by)
 
     yield load("forwarding", forwarder, moved, operations)
     if burst.op in METADATA_OPS:
-        yield load("metadata", np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), operations.sum(keepdims=True))
+        nothing = np.zeros(len(operations), dtype=np.int64)
+        yield load("metadata", nothing, nothing, operations, forwarder if by_source else None)
         return
     if burst.op == "read" and not step.is_shared:
         thrashed = [fault.component for fault in faults if fault.kind == "cache-thrashing" and fault.holds((start_ns + step.begin_ns) / S)]
@@ -63,9 +71,11 @@ def _loads_of(machine: Machine, model: Model, step: Step, burst: Burst, number: 
     if burst.file_step:
         file = (file[:, None] + burst.file_step * np.arange(burst.runs)).ravel()
         moved = np.repeat(moved // burst.runs, burst.runs)
+        forwarder = np.repeat(forwarder, burst.runs)
     place = ((number * TARGET_STEP + file * stripes)[:, None] + np.arange(stripes)) % machine.targets
     part = moved[:, None] // stripes + (np.arange(stripes) < moved[:, None] % stripes)
-    yield load("storage", place.ravel(), part.ravel(), -(-part // RPC_BYTES).ravel())
+    by = np.repeat(forwarder, stripes) if by_source else None
+    yield load("storage", place.ravel(), part.ravel(), -(-part // RPC_BYTES).ravel(), by)
 
 
 def _sums(where: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -1,0 +1,190 @@
+"""What forwarding nodes leave: the log of the LWFS server, and the files of Lustre's client, which it is itself."""
+
+import time
+from collections.abc import Iterator
+from typing import TextIO
+
+import numpy as np
+
+from bellrock.simulate import names
+from bellrock.simulate.model import OPS
+from bellrock.simulate.trees import queueing
+from bellrock.simulate.trees.activity import Moved, Rows, Sight, moved
+from bellrock.simulate.trees.lustre_text import PROC, Stat, Table, log_row, requests_line, rpc_stats, stats
+from bellrock.simulate.trees.metadata import NAME
+from bellrock.simulate.trees.server import Files
+
+SERVER_LOG = "/var/log/lwfs/server.log"
+# The server writes a group of lines each so many requests.
+GROUP_REQUESTS = 1000
+# Where its buckets of times end, s: the agent's default.
+BOUNDS_S = tuple(10.0**digits / 1e6 for digits in range(1, 8))
+KINDS = {"Read": ("read",), "Write": ("write",), "Meta": tuple(name for name in OPS if name not in ("start", "read", "write"))}
+READ, WRITE = OPS.index("read"), OPS.index("write")
+# The kernel keeps its one mount there.
+MOUNT = "ffff880800000000"
+PAGE_BYTES = 4096
+# Of so many pages that a reader asks for one after the other the first is not there yet.
+WINDOW_PAGES = 256
+IN_FLIGHT_MAX = 8
+
+
+class Load:
+    """How busy a forwarding node is, second by second: `waits` in times of a request's service, `slow`: its service in usual times."""
+
+    def __init__(self, sight: Sight, number: int) -> None:
+        forwarding, seconds = sight.machine.forwarding, sight.seconds
+        self.rows, held = sight.activity.forwarding.of(number), sight.activity.held.of(number)
+        self._bytes_s, self._request_s, self._threads = forwarding.bytes_s, forwarding.request_us / 1e6, forwarding.threads
+        work_s = self.rows.bytes / forwarding.bytes_s + self.rows.operations * (self._request_s / forwarding.threads)
+        busy = queueing.busy(self.rows.begin_ms, self.rows.end_ms, work_s, seconds)
+        busy = np.maximum(busy, queueing.busy(held.begin_ms, held.end_ms, held.bytes / 1000, seconds))
+        self.slow = queueing.slowness(sight.faults, "slow-forwarding", number, seconds)
+        self.waits = queueing.waits(busy * self.slow, forwarding.threads, forwarding.each * sight.machine.compute.processes)
+
+    def service_s(self, size: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """How long a thread takes for a request of so many bytes."""
+        return (size * (self._threads / self._bytes_s) + self._request_s) * self.slow[second]
+
+
+def write_log(sight: Sight, number: int, log: TextIO) -> None:
+    """The log of a node's LWFS server: at each second in which another thousand of requests was full, what it had counted by that second's end; UTC."""
+    load, seconds = Load(sight, number), sight.seconds
+    lines: list[tuple[str, np.ndarray]] = []
+    total, queued = np.zeros(seconds, dtype=np.int64), np.zeros(seconds)
+    for kind, operations in KINDS.items():
+        done = moved(load.rows.of_ops(operations), 1000)
+        second = done.look - 1
+        count, bytes_ = (_by_second(second, values, seconds) for values in (done.operations, done.bytes))
+        used = np.flatnonzero(count)
+        service_s = load.service_s(bytes_[used] / count[used], used)
+        wait_s = service_s * load.waits[used]
+        for what, mean in (("exe", service_s), ("wait", wait_s)):
+            buckets = np.zeros((seconds, len(BOUNDS_S) + 1), dtype=np.int64)
+            buckets[used] = queueing.spread(count[used], mean, BOUNDS_S)
+            lines.append((f"{kind} {what}", np.cumsum(buckets, axis=0)))
+        total += count
+        # Little's law.
+        queued[used] += count[used] * wait_s
+    groups = np.cumsum(total) // GROUP_REQUESTS
+    for second in np.flatnonzero(np.diff(groups, prepend=0)).tolist():
+        stamp = time.strftime("[%Y-%m-%d %H:%M:%S]  [Trace]: ", time.gmtime(sight.start_s + second))
+        told = [f"{stamp}{name}: {' '.join(map(str, buckets[second].tolist()))}\n" for name, buckets in lines]
+        log.write("".join(told) + f"{stamp}queue length: {round(float(queued[second]))}\n")
+
+
+def _by_second(second: np.ndarray, values: np.ndarray, seconds: int) -> np.ndarray:
+    result = np.zeros(seconds, dtype=np.int64)
+    np.add.at(result, second, values)
+    return result
+
+
+class Mount:
+    """What programs of a node asked its mount for, and how its read-ahead fared."""
+
+    def __init__(self, sight: Sight, number: int) -> None:
+        self._every_ms = sight.every_s * 1000
+        asked = sight.activity.forwarding.of(number)
+        self._op, self._asked = asked.op, moved(asked, self._every_ms)
+        # What came from the targets beyond what was asked for was thrown away.
+        fetched = sight.activity.storage.by_source(number).of_ops(("read",))
+        self._pages = (self._sums(moved(asked.of_ops(("read",)), self._every_ms), sight), self._sums(moved(fetched, self._every_ms), sight))
+        self._moved = [Stat(), Stat()]
+        self._counts = dict.fromkeys(sorted(set(NAME.values())), 0)
+        self._folder = f"{PROC}/llite/{sight.machine.file_system}-{MOUNT}"
+
+    @staticmethod
+    def _sums(done: Moved, sight: Sight) -> np.ndarray:
+        """Pages until each look."""
+        bytes_ = np.zeros(sight.looks + 1, dtype=np.int64)
+        np.add.at(bytes_, done.look, done.bytes)
+        return np.cumsum(bytes_) // PAGE_BYTES
+
+    def looks(self) -> Iterator[tuple[int, slice]]:
+        """The looks at which it was asked for something, and what."""
+        return self._asked.looks()
+
+    def totals(self) -> dict[str, int]:
+        """What it counted."""
+        reads, writes = self._moved
+        return {"read_bytes": reads.sum, "write_bytes": writes.sum, **{name: count for name, count in self._counts.items() if count}}
+
+    def changed(self, what: slice, look: int, second: int) -> Iterator[tuple[str, str]]:
+        """Its files at a look."""
+        op = self._op[self._asked.row[what]]
+        for kind in np.unique(op).tolist():
+            count, bytes_ = (int(values[what][op == kind].sum()) for values in (self._asked.operations, self._asked.bytes))
+            if kind in (READ, WRITE):
+                self._moved[kind == WRITE].add(count, bytes_)
+            else:
+                self._counts[NAME[OPS[kind]]] += count
+        yield from self.files(look, second)
+
+    def files(self, look: int, second: int) -> Iterator[tuple[str, str]]:
+        """Its files as they stand."""
+        reads, writes = self._moved
+        counted = (requests_line(name, count) for name, count in self._counts.items())
+        yield f"{self._folder}/stats", stats(second, (reads.line("read_bytes", "bytes"), writes.line("write_bytes", "bytes"), *counted))
+        asked, fetched = (int(pages[look]) for pages in self._pages)
+        discarded = max(fetched - asked, 0)
+        misses = asked // WINDOW_PAGES + min(discarded, asked - asked // WINDOW_PAGES)
+        told = (("hits", asked - misses), ("misses", misses), ("read_but_discarded", discarded))
+        yield f"{self._folder}/read_ahead_stats", stats(second, (f"{name:<25} {count} samples [pages]\n" for name, count in told))
+
+
+class Connections:
+    """What a node asked each target for, RPC by RPC."""
+
+    def __init__(self, sight: Sight, number: int) -> None:
+        self._rows: Rows = sight.activity.storage.by_source(number)
+        self._moved = moved(self._rows, sight.every_s * 1000)
+        self._tables = [
+            (Table("pages per rpc         rpcs   % cum % |       rpcs   % cum %", True), Table("rpcs in flight        rpcs   % cum % |       rpcs   % cum %", False))
+            for _ in range(sight.machine.targets)
+        ]
+        self._system = sight.machine.file_system
+
+    def looks(self) -> Iterator[tuple[int, slice]]:
+        """The looks at which it asked for something, and what."""
+        return self._moved.looks()
+
+    def changed(self, what: slice, second: int, every_s: int) -> Iterator[tuple[str, str]]:
+        """The files of the targets that it asked."""
+        row = self._moved.row[what]
+        key, where = np.unique(self._rows.component[row].astype(np.int64) * 2 + (self._rows.op[row] == WRITE), return_inverse=True)
+        sums = np.zeros((2, len(key)), dtype=np.int64)
+        np.add.at(sums[0], where, self._moved.bytes[what])
+        np.add.at(sums[1], where, self._moved.operations[what])
+        flight: dict[int, list[int]] = {}
+        for each, bytes_, count in zip(key.tolist(), *sums.tolist(), strict=True):
+            target, is_write = divmod(each, 2)
+            now = min(-(-count // every_s), IN_FLIGHT_MAX)
+            flight.setdefault(target, [0, 0])[is_write] = now
+            if count:
+                pages, in_flight = self._tables[target]
+                pages.add(bool(is_write), log_row(-(-bytes_ // count // PAGE_BYTES)), count)
+                in_flight.add(bool(is_write), now - 1, count)
+        yield from (self._file(target, second, (reads, writes)) for target, (reads, writes) in flight.items())
+
+    def first(self, second: int) -> Iterator[tuple[str, str]]:
+        """The files of all targets, before anything was asked."""
+        yield from (self._file(target, second, (0, 0)) for target in range(len(self._tables)))
+
+    def _file(self, target: int, second: int, in_flight: tuple[int, int]) -> tuple[str, str]:
+        return f"{PROC}/osc/{self._system}-{names.target(target)}-osc-{MOUNT}/rpc_stats", rpc_stats(second, in_flight, self._tables[target])
+
+
+def server_looks(sight: Sight, number: int, told: dict[str, dict[str, int]]) -> Files:
+    """What changes on a forwarding node: look, file, text, in order. told: gets its mount's sums by the node's name, once all is over."""
+    mount, connections = Mount(sight, number), Connections(sight, number)
+    asked = dict(mount.looks())
+    sent = dict(connections.looks())
+    for part in (mount.files(0, sight.second(0)), connections.first(sight.second(0))):
+        yield from ((0, name, text) for name, text in part)
+    for look in sorted({*asked, *sent}):
+        second = sight.second(look)
+        if look in asked:
+            yield from ((look, name, text) for name, text in mount.changed(asked[look], look, second))
+        if look in sent:
+            yield from ((look, name, text) for name, text in connections.changed(sent[look], second, sight.every_s))
+    told[names.forwarder(number)] = mount.totals()

@@ -1,0 +1,62 @@
+"""How busy servers are, and how long requests wait for them.
+
+A server with `threads` that take `service` seconds for a request is busy for a share rho of its time; a request then waits, on the average,
+service * rho ** (sqrt(2 * (threads + 1)) - 1) / (threads * (1 - rho)): Sakasegawa's approximation for M/M/c (1977), which is service * rho / (1 - rho) for
+one thread (Kleinrock, Queueing Systems I, 3.2). No more than all clients but one can wait before it, so no wait is longer than they take.
+"""
+
+import math
+
+import numpy as np
+
+from bellrock.simulate.faults import Fault
+
+# No server is taken for busier.
+RHO_MAX = 0.999
+# Parts of an exponential distribution are whole multiples of this, so that no two processors round differently.
+PARTS = 1_000_000
+
+
+def busy(begin_ms: np.ndarray, end_ms: np.ndarray, work_s: np.ndarray, seconds: int) -> np.ndarray:
+    """Seconds of work in each second of the clock, of loads that do theirs evenly, shape (seconds,)."""
+    rate = work_s / (end_ms - begin_ms)
+    instants = np.concatenate((begin_ms, end_ms))
+    change = np.concatenate((rate, -rate))
+    order = np.argsort(instants, kind="stable")
+    instants = instants[order]
+    slope = np.cumsum(change[order])
+    done = np.concatenate(([0.0], np.cumsum(slope[:-1] * np.diff(instants)))) if len(instants) else np.zeros(0)
+    grid = np.arange(seconds + 1) * 1000
+    return np.diff(np.interp(grid, instants, done)) if len(instants) else np.zeros(seconds)
+
+
+def slowness(faults: list[Fault], kind: str, component: int, seconds: int) -> np.ndarray:
+    """How many times its usual time a server takes for its work, in each second, shape (seconds,)."""
+    factor = np.ones(seconds)
+    for fault in faults:
+        if fault.kind == kind and fault.component == component:
+            factor[int(fault.begin_s) : math.ceil(fault.end_s)] /= fault.factor
+    return factor
+
+
+def waits(rho: np.ndarray, threads: int, clients: int) -> np.ndarray:
+    """How many times its service a request waits where a server is so busy."""
+    rho = np.clip(rho, 0.0, RHO_MAX)
+    power = math.sqrt(2 * (threads + 1)) - 1
+    return np.minimum(rho**power / (threads * (1 - rho)), max(clients - 1, 0) / threads)
+
+
+def over(values: np.ndarray, weight: np.ndarray, every: int) -> np.ndarray:
+    """Means of so many values each, weighted; 0 where nothing has weight. The last may be of fewer."""
+    begins = np.arange(0, len(values), every)
+    weights = np.add.reduceat(weight, begins)
+    return np.divide(np.add.reduceat(values * weight, begins), weights, out=np.zeros(len(begins)), where=weights > 0)
+
+
+def spread(count: np.ndarray, mean: np.ndarray, bounds: tuple[float, ...]) -> np.ndarray:
+    """How many of `count` requests last up to each bound, and beyond the last, where their times are distributed exponentially around `mean`; each sums up
+    to its count, shape (n, bounds + 1)."""
+    ratio = np.array(bounds) / np.maximum(mean, 1e-12)[:, None]
+    share = PARTS - np.rint(np.exp(-np.minimum(ratio, 700.0)) * PARTS).astype(np.int64)
+    until = np.column_stack((np.zeros(len(count), dtype=np.int64), count[:, None] * share // PARTS, count))
+    return np.diff(until, axis=1)

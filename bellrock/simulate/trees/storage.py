@@ -1,0 +1,133 @@
+"""The files of object storage servers."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from bellrock.simulate import names
+from bellrock.simulate.model import OPS
+from bellrock.simulate.trees import queueing
+from bellrock.simulate.trees.activity import Sight, moved, others_first, summed
+from bellrock.simulate.trees.lustre_text import PROC, JobStats, Stat, Table, brw_stats, log_row, stats
+from bellrock.simulate.trees.server import Files, Service, files, nid
+
+PAGE_BYTES = 4096
+KIB = 1024
+READ, WRITE = OPS.index("read"), OPS.index("write")
+# What a target has, so many KiB and files, and how full it is at first: ours.
+TARGET_KIB, TARGET_FILES = 100 << 30, 1 << 28
+FULL_SHARE = (2, 5)
+FILE_KIB = 1024
+# Threads of the I/O service.
+THREADS, THREADS_MIN = 512, 3
+# Bounds of the rows of I/O times, s: up to 1, 2, 4 … ms.
+_TIME_BOUNDS = tuple((1 << row) / 1000 for row in range(20))
+_OST_REQUESTS = ("getattr", "setattr", "punch", "sync", "destroy", "create", "statfs", "get_info", "set_info", "quotactl")
+
+
+class Target:
+    """One target: its loads cut at looks, and its counters as they stand."""
+
+    def __init__(self, sight: Sight, number: int) -> None:
+        machine, rows, seconds = sight.machine, sight.activity.storage.of(number), sight.seconds
+        self.name = f"{machine.file_system}-{names.target(number)}"
+        storage, clients = machine.storage, others_first(machine)[-1]
+        self._rows, self._job_ids = rows, sight.activity.job_ids
+        self._moved = moved(rows, sight.every_s * 1000)
+        work_s = rows.bytes / storage.bytes_s + rows.operations * (storage.request_us / 1e6)
+        busy = queueing.busy(rows.begin_ms, rows.end_ms, work_s, seconds)
+        slow = queueing.slowness(sight.faults, "slow-ost", number, seconds)
+        # By look: how long a request waits, in times of its service, and how long its service is, in usual times.
+        self._waits = queueing.over(queueing.waits(busy * slow, 1, clients), busy, sight.every_s)
+        self._slow = queueing.over(slow, busy, sight.every_s)
+        self._rate = (storage.bytes_s, storage.request_us / 1e6)
+        self._totals = [Stat(), Stat()]
+        self._tables = [Table("pages per bulk r/w     rpcs  % cum % |  rpcs        % cum %", True)]
+        self._tables += [Table(f"{title} ios   % cum % |  ios         % cum %", is_log) for title, is_log in (("disk I/Os in flight   ", False), ("I/O time (1/1000s)    ", True), ("disk I/O size         ", True))]
+        self._jobs = JobStats(("read_bytes", "write_bytes"), _OST_REQUESTS) if sight.with_jobs else None
+        self._clients = clients
+        self._by_client = [[Stat(), Stat()] for _ in range(machine.forwarders)]
+
+    def first(self, second: int) -> Iterator[tuple[str, str]]:
+        """All its files, before anything was done."""
+        own, disk = self._folders()
+        yield f"{own}/num_exports", f"{self._clients}\n"
+        for name, value in (("kbytestotal", TARGET_KIB), ("filestotal", TARGET_FILES)):
+            yield f"{disk}/{name}", f"{value}\n"
+        yield from self._counted(second)
+        for client in range(len(self._by_client)):
+            yield self._export(client, second)
+        if self._jobs is not None:
+            yield f"{own}/job_stats", self._jobs.text(second)
+
+    def looks(self) -> Iterator[tuple[int, slice]]:
+        """The looks at which it has done something, and what."""
+        return self._moved.looks()
+
+    def totals(self) -> dict[str, int]:
+        """What it counted."""
+        reads, writes = self._totals
+        return {"read_bytes": reads.sum, "write_bytes": writes.sum, "read_ops": reads.count, "write_ops": writes.count}
+
+    def changed(self, look: int, what: slice, second: int, service: "Service") -> Iterator[tuple[str, str]]:
+        """Its files at a look, once it has done `what`."""
+        place = look - 1
+        for job, op, bytes_, count in summed(self._moved, what, self._rows.job, self._rows.op):
+            is_write = op == WRITE
+            self._totals[is_write].add(count, bytes_)
+            if self._jobs is not None:
+                self._jobs.add(self._job_ids[job], second, "write_bytes" if is_write else "read_bytes", count, bytes_)
+            if count:
+                size = -(-bytes_ // count)
+                service_s = (size / self._rate[0] + self._rate[1]) * float(self._slow[place])
+                wait_s = service_s * float(self._waits[place])
+                self._tell(is_write, size, count, service_s, wait_s)
+                service.add(is_write, count, wait_s, service_s)
+        clients = set()
+        for client, op, bytes_, count in summed(self._moved, what, self._rows.source, self._rows.op):
+            self._by_client[client][op == WRITE].add(count, bytes_)
+            clients.add(client)
+        yield from self._counted(second)
+        yield from (self._export(client, second) for client in sorted(clients))
+        if self._jobs is not None:
+            yield f"{self._folders()[0]}/job_stats", self._jobs.text(second)
+
+    def stale(self, second: int) -> Iterator[tuple[str, str]]:
+        """What goes while it does nothing."""
+        if self._jobs is not None and self._jobs.is_stale(second):
+            yield f"{self._folders()[0]}/job_stats", self._jobs.text(second)
+
+    def _tell(self, is_write: bool, size: int, count: int, service_s: float, wait_s: float) -> None:
+        pages, in_flight, times, sizes = self._tables
+        pages.add(is_write, log_row(-(-size // PAGE_BYTES)), count)
+        in_flight.add(is_write, min(round(wait_s / service_s), 30), count)
+        sizes.add(is_write, log_row(max(size, PAGE_BYTES)), count)
+        for row, part in enumerate(queueing.spread(np.array([count]), np.array([service_s]), _TIME_BOUNDS)[0].tolist()):
+            times.add(is_write, row, part)
+
+    def _export(self, client: int, second: int) -> tuple[str, str]:
+        reads, writes = self._by_client[client]
+        return f"{self._folders()[0]}/exports/{nid(names.FORWARDING_NET, client)}/stats", stats(second, (reads.line("read_bytes", "bytes"), writes.line("write_bytes", "bytes")))
+
+    def _counted(self, second: int) -> Iterator[tuple[str, str]]:
+        own, disk = self._folders()
+        reads, writes = self._totals
+        yield f"{own}/stats", stats(second, (reads.line("read_bytes", "bytes"), writes.line("write_bytes", "bytes")))
+        yield f"{disk}/brw_stats", brw_stats(second, self._tables)
+        used = TARGET_KIB * FULL_SHARE[0] // FULL_SHARE[1] + writes.sum // KIB
+        free = max(TARGET_KIB - used, 0)
+        yield f"{disk}/kbytesfree", f"{free}\n"
+        yield f"{disk}/kbytesavail", f"{free * 19 // 20}\n"
+        yield f"{disk}/filesfree", f"{max(TARGET_FILES - used // FILE_KIB, 0)}\n"
+
+    def _folders(self) -> tuple[str, str]:
+        return f"{PROC}/obdfilter/{self.name}", f"{PROC}/osd-ldiskfs/{self.name}"
+
+
+def server_looks(sight: Sight, number: int, told: dict[str, dict[str, int]]) -> Files:
+    """What changes on a server: look, file, text, in order. told: gets its targets' sums by their names, once all is over."""
+    each = sight.machine.storage.targets
+    targets = [Target(sight, one) for one in range(number * each, (number + 1) * each)]
+    yield from files(sight, targets, Service(f"{PROC}/ost/OSS/ost_io", (THREADS, THREADS_MIN), ("ost_read", "ost_write")))
+    for target in targets:
+        told[target.name] = target.totals()

@@ -1,0 +1,66 @@
+"""Writes the trees of a virtual machine's servers, and what is true of them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from bellrock.simulate import names
+from bellrock.simulate.trees import forwarding, metadata, storage
+from bellrock.simulate.trees.activity import Sight, gather
+from bellrock.simulate.trees.looks import Looks
+from bellrock.simulate.trees.server import Files
+from bellrock.simulate.virtual import VirtualMachine
+
+S = 10**9
+REPLAY = "replay.json"
+SERVERS = "servers.json"
+LOOK_EVERY_S = 10
+# Periods of the agent's sources, s; those that a node has are set.
+PERIODS = (
+    "node_period_s", "block_device_period_s", "nfs_server_period_s", "gluster_server_period_s", "lustre_server_period_s", "lustre_job_period_s",
+    "lustre_export_period_s", "lustre_client_period_s",
+)  # fmt: skip
+LOGS = f'lwfs_server_logs = ["{forwarding.SERVER_LOG}"]\nlwfs_server_time_zone = "UTC"\n'
+
+
+def write_servers(
+    machine: VirtualMachine, folder: Path, every_s: int = LOOK_EVERY_S, *, with_jobs: bool = True, tell: Callable[[str], None] = lambda node: None
+) -> None:
+    """Below `folder`/nodes of each server NAME: NAME/, its root with its logs; NAME.looks.tar, what its files held look after look; NAME.agent.toml, its
+    agent's settings. In `folder` servers.json, the sums of each component, and replay.json, from when to when they are to be looked at and how often.
+
+    every_s: between looks. with_jobs: job_stats name jobs. tell: hears of each node that is written."""
+    plan = machine.plan
+    description = plan.machine
+    sight = Sight(description, plan.faults, gather(description, plan.faults, machine.jobs(), plan.start_ns), plan.start_ns // S, every_s, with_jobs)
+    nodes = folder / "nodes"
+    nodes.mkdir(parents=True, exist_ok=True)
+    told: dict[str, dict[str, int]] = {}
+
+    def write(name: str, files: Files, settings: str) -> None:
+        (nodes / name).mkdir(exist_ok=True)
+        (nodes / f"{name}.agent.toml").write_text(settings, encoding="utf-8")
+        with Looks(nodes / f"{name}.looks.tar") as looks:
+            for look, path, text in files:
+                looks.add(sight.second(look), path, text)
+        tell(name)
+
+    server = periods(every_s, "lustre_server_period_s", "lustre_job_period_s", "lustre_export_period_s")
+    for number in range(description.storage.servers):
+        write(names.server(number), storage.server_looks(sight, number, told), server)
+    write(names.metadata_server(0), metadata.server_looks(sight, told), server)
+    for number in range(description.forwarders):
+        name = names.forwarder(number)
+        log = nodes / name / forwarding.SERVER_LOG.lstrip("/")
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with open(log, "w", encoding="utf-8") as file:
+            forwarding.write_log(sight, number, file)
+        write(name, forwarding.server_looks(sight, number, told), periods(every_s, "lustre_client_period_s") + LOGS)
+    (folder / SERVERS).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    times = {"start_s": sight.start_s, "look_every_s": every_s, "looks": sight.looks}
+    (folder / REPLAY).write_text(json.dumps(times, indent=1) + "\n", encoding="utf-8")
+
+
+def periods(every_s: int, *wanted: str) -> str:
+    """Settings of an agent: of its sources only these look, every so often."""
+    return "".join(f"{name} = {every_s if name in wanted else 0}\n" for name in PERIODS)
