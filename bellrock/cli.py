@@ -16,6 +16,7 @@ from bellrock.commands.layers import layers
 from bellrock.commands.login import login, logout
 from bellrock.commands.messages import messages
 from bellrock.commands.queue import queue
+from bellrock.commands.replay import replay
 from bellrock.commands.retention import retention
 from bellrock.commands.run import run
 from bellrock.commands.server import server
@@ -54,6 +55,7 @@ Examples:
   bellrock --server URL login NAME           sign in to a server elsewhere
   bellrock --server URL jobs                 the jobs that it shows you
   bellrock demo                              real programs, watched live in the browser
+  bellrock replay DIR                        what a virtual machine's nodes would have shown, by the true agents
   bellrock simulate --state DIR              records of jobs that never ran, for trials and benchmarks
   bellrock stack up                          a miniature site's servers on this machine
 
@@ -71,7 +73,7 @@ def cli(context: click.Context, server_url: str | None) -> None:
         raise click.UsageError(f"--server is for {', '.join(REMOTE)}; {context.invoked_subcommand} works on this machine")
 
 
-for verb in (account, audit, component, components, demo, ingest, jobdb, jobs, layers, login, logout, messages, queue, retention, run, server, show, simulate, sql, stack, token, topology):
+for verb in (account, audit, component, components, demo, ingest, jobdb, jobs, layers, login, logout, messages, queue, replay, retention, run, server, show, simulate, sql, stack, token, topology):
     cli.add_command(verb)
 
 
