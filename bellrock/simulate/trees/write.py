@@ -20,6 +20,8 @@ PERIODS = (
     "node_period_s", "block_device_period_s", "nfs_server_period_s", "gluster_server_period_s", "lustre_server_period_s", "lustre_job_period_s",
     "lustre_export_period_s", "lustre_client_period_s",
 )  # fmt: skip
+# How often an agent tells of itself, which is of no interest here.
+OWN_PERIOD_S = 600
 LOGS = f'lwfs_server_logs = ["{forwarding.SERVER_LOG}"]\nlwfs_server_time_zone = "UTC"\n'
 
 
@@ -62,5 +64,5 @@ def write_servers(
 
 
 def periods(every_s: int, *wanted: str) -> str:
-    """Settings of an agent: of its sources only these look, every so often."""
-    return "".join(f"{name} = {every_s if name in wanted else 0}\n" for name in PERIODS)
+    """Settings of an agent: of its sources only `wanted` look, every so often."""
+    return "".join(f"{name} = {every_s if name in wanted else 0}\n" for name in PERIODS) + f"sample_period_s = {OWN_PERIOD_S}\n"

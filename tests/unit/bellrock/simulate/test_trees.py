@@ -4,6 +4,7 @@ import hashlib
 import io
 import re
 import tarfile
+from dataclasses import replace
 from fractions import Fraction
 from math import exp, floor
 from pathlib import Path
@@ -206,6 +207,27 @@ def test_a_slow_target_takes_longer_for_each_request_and_lets_them_wait(tmp_path
 
     others = [times(number) for number in range(21) if number != slow]
     assert times(slow) > 3 * max(others)
+
+
+def test_a_slow_forwarding_node_takes_longer_for_each_request(tmp_path):
+    means = []
+    for kinds in ((), ("slow-forwarding",)):
+        described = machine(kinds, factor=0.1 if kinds else None)
+        slow = described.plan.faults[0].component if kinds else 0
+        write_servers(described, tmp_path / str(len(kinds)), 60)
+        logs = [(tmp_path / str(len(kinds)) / f"nodes/fwd{number + 1:03d}/var/log/lwfs/server.log").read_text().splitlines() for number in (0, 1)]
+        buckets = [np.array([int(word) for word in next(line for line in reversed(log) if "Write exe" in line).split(": ")[2].split()]) for log in logs]
+        means.append([float((counts * 10.0 ** np.arange(8)).sum() / counts.sum()) for counts in buckets])
+    assert means[1][slow] > 3 * means[0][slow] and means[1][1 - slow] < 2 * means[0][1 - slow]
+
+
+def test_a_file_that_many_nodes_share_holds_a_forwarding_nodes_threads():
+    described = read_machine("taihulight").scaled(0.025)
+    kept = tuple(application for application in described.application if application.name == "AWP")
+    source = VirtualMachine(Plan(replace(described, application=kept), 1, 0.02, 1.0, [], START))
+    activity = gather(source.plan.machine, [], source.jobs(), START)
+    held = activity.held.rows
+    assert len(held) and (held.bytes == np.rint((held.end_ms - held.begin_ms) * 0.9)).all() and not held.operations.any()
 
 
 def test_thrashing_shows_in_the_read_ahead_of_that_forwarding_node_alone(tmp_path):
