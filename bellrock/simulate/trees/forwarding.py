@@ -48,7 +48,8 @@ class Load:
 
 
 def write_log(sight: Sight, number: int, log: TextIO) -> None:
-    """The log of a node's LWFS server: at each second in which another thousand of requests was full, what it had counted by that second's end; UTC."""
+    """The log of a node's LWFS server: nothing yet, a second before the machine begins to work; then at each second in which another thousand of requests was
+    full what it had counted by that second's end. UTC."""
     load, seconds = Load(sight, number), sight.seconds
     lines: list[tuple[str, np.ndarray]] = []
     total, queued = np.zeros(seconds, dtype=np.int64), np.zeros(seconds)
@@ -67,10 +68,17 @@ def write_log(sight: Sight, number: int, log: TextIO) -> None:
         # Little's law.
         queued[used] += count[used] * wait_s
     groups = np.cumsum(total) // GROUP_REQUESTS
+    for name, _ in lines:
+        log.write(f"{_stamp(sight.start_s - 1)}{name}:{' 0' * (len(BOUNDS_S) + 1)}\n")
+    log.write(f"{_stamp(sight.start_s - 1)}queue length: 0\n")
     for second in np.flatnonzero(np.diff(groups, prepend=0)).tolist():
-        stamp = time.strftime("[%Y-%m-%d %H:%M:%S]  [Trace]: ", time.gmtime(sight.start_s + second))
+        stamp = _stamp(sight.start_s + second)
         told = [f"{stamp}{name}: {' '.join(map(str, buckets[second].tolist()))}\n" for name, buckets in lines]
         log.write("".join(told) + f"{stamp}queue length: {round(float(queued[second]))}\n")
+
+
+def _stamp(second: int) -> str:
+    return time.strftime("[%Y-%m-%d %H:%M:%S]  [Trace]: ", time.gmtime(second))
 
 
 def _by_second(second: np.ndarray, values: np.ndarray, seconds: int) -> np.ndarray:

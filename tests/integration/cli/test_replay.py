@@ -91,6 +91,12 @@ def test_every_servers_sums_are_the_truth(trees, server):
     (mount,) = totals(samples, "lustre_client", target).values()
     expected = truth(trees, "fwd001")
     assert {key: mount[key] for key in expected} == expected
+    log = (trees / "nodes/fwd001/var/log/lwfs/server.log").read_text().splitlines()
+    last = {line.split("]: ")[1].split(":")[0].lower().replace(" ", "_"): line.split(": ")[2].split() for line in log[-7:-1]}
+    (lwfs,) = totals(samples, "lwfs_server", target).values()
+    for name, buckets in last.items():
+        told = [lwfs[f"{name}_to_{bound}"] for bound in (*(10**digits for digits in range(1, 8)), "inf")]
+        assert told == [int(bucket) for bucket in buckets], name
     service = totals(samples, "lustre_service", lambda sample: sample["node"])
     assert service["oss001"]["requests"] == sum(by_target[f"online1-OST{number:04x}"][name] for number in range(3) for name in ("reads", "writes"))
     end_ns = (START_S + times["looks"] * EVERY_S) * S
