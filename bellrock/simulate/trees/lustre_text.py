@@ -10,13 +10,15 @@ LOG_ROWS = 32
 class Stat:
     """A counter with the least, most and sum of what it counted."""
 
-    __slots__ = ("count", "least", "most", "squares", "sum")
+    __slots__ = ("_begun", "count", "least", "most", "squares", "sum")
 
     def __init__(self) -> None:
-        self.count = self.sum = self.squares = self.least = self.most = 0
+        self.count = self.sum = self.squares = self.least = self.most = self._begun = 0
 
     def add(self, count: int, total: int) -> None:
-        """So many, all of about the same size."""
+        """So many, all of about the same size. What comes before any is done counts with the next."""
+        total += self._begun
+        self._begun = 0 if count else total
         if not count:
             return
         low, high = total // count, -(-total // count)

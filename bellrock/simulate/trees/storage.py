@@ -65,9 +65,10 @@ class Target:
         return self._moved.looks()
 
     def totals(self) -> dict[str, int]:
-        """What it counted."""
-        reads, writes = self._totals
-        return {"read_bytes": reads.sum, "write_bytes": writes.sum, "read_ops": reads.count, "write_ops": writes.count}
+        """What it must have counted."""
+        reads, writes = (self._rows.of_ops((op,)) for op in ("read", "write"))
+        sums = {"read_bytes": reads.bytes, "write_bytes": writes.bytes, "read_ops": reads.operations, "write_ops": writes.operations}
+        return {name: int(values.sum()) for name, values in sums.items()}
 
     def changed(self, look: int, what: slice, second: int, service: "Service") -> Iterator[tuple[str, str]]:
         """Its files at a look, once it has done `what`."""
