@@ -138,7 +138,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Scheduler:
-    """The batch system whose jobs are followed. file, prefix: of kind "csv"."""
+    """The batch system whose jobs are followed. file: what it wrote, to be read instead of asking. prefix: of kind "csv"."""
 
     kind: str = _one_of("none", "slurm", "pbs", "lsf", "csv", default="none")
     cluster: str = ""

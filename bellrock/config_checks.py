@@ -83,9 +83,10 @@ def _check_jobdb(jobdb: "Jobdb", where: str) -> None:
 def _check_scheduler(scheduler: "Scheduler", where: str) -> None:
     if scheduler.kind == "csv" and not scheduler.file:
         raise UsageError(f"{where}: scheduler.file is missing", 'scheduler.kind = "csv" reads a table: name it; docs/queue.md has its columns')
-    for name in ("file", "prefix"):
-        if scheduler.kind != "csv" and getattr(scheduler, name):
-            raise UsageError(f'{where}: scheduler.{name} is set, and scheduler.kind is not "csv"', "batch systems are asked by their commands: take that away")
+    if scheduler.kind == "none" and scheduler.file:
+        raise UsageError(f'{where}: scheduler.file is set, and scheduler.kind is "none"', "say which batch system wrote it")
+    if scheduler.kind != "csv" and scheduler.prefix:
+        raise UsageError(f'{where}: scheduler.prefix is set, and scheduler.kind is not "csv"', "batch systems tell whole names: take that away")
     _check_path("scheduler.file", scheduler.file, where)
     if not _DOMAIN.fullmatch(scheduler.domain):
         raise UsageError(f"{where}: scheduler.domain = {scheduler.domain[:80]!r} is no end of a node's name", 'write it as ".site.org"')

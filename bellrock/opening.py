@@ -75,7 +75,7 @@ def open_queue_follower(config: Config, jobdb: "JobDB") -> "QueueFollower | None
 
     def tell(since_s: float) -> Read:
         of_kind = ask.KINDS[scheduler.kind]
-        if of_kind is not None:
+        if of_kind is not None and not scheduler.file:
             return with_domain(of_kind(since_s, scheduler.cluster), scheduler.domain)
         if not Path(scheduler.file).is_file():  # a pipe would keep us for ever
             raise QueueTrouble(f"{scheduler.file}: is no file (scheduler.file in server.toml)")

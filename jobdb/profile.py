@@ -18,7 +18,7 @@ from .runs import Runs, read_runs
 from .series import peak_per_s
 
 LISTED_PHASES_MAX = 1000
-FORMAT = 2  # of the figures: raise it when one changes its meaning, and stored profiles are computed again
+FORMAT = 3  # of the figures: raise it when one changes its meaning, and stored profiles are computed again
 HEADLINE = (
     "job_id", "program", "nodes", "processes", "io_processes", "runtime_s", "read_bytes", "write_bytes", "read_ops", "write_ops",
     "metadata_ops", "mdops_avg", "bandwidth_avg_read", "bandwidth_avg_write", "bandwidth_peak_read", "bandwidth_peak_write",
@@ -98,6 +98,9 @@ def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
     phases = np.asarray(phases, dtype=np.int64).reshape(-1, 2)
     phase = phase_of(runs, phases)
     n, n_in_pattern = n_processes(runs)
+    if runs.granularity == "node" and n:
+        # Nodes that did nothing are processes that did nothing: where the batch system tells of them they count.
+        n, n_in_pattern = max(n, len(job.queue_nodes)), max(n_in_pattern, len(job.queue_nodes))
     reads, writes, metadata = runs.mask("read"), runs.mask("write"), runs.mask(*METADATA_OPS)
     read, write, both = (_direction(runs, which, phase, len(phases), n_in_pattern) for which in (reads, writes, reads | writes))
     phase_s = float((phases[:, 1] - phases[:, 0]).sum(dtype=np.float64)) / 1e9

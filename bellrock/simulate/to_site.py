@@ -16,22 +16,21 @@ S = 10**9
 GROUP_NODES = 512
 
 
-def write_topology(machine: Machine, folder: Path) -> None:
-    """The files that `bellrock topology apply` takes, docs/topology.md."""
+def write_topology(machine: Machine, folder: Path, *, names_jobs: bool) -> None:
+    """The files that `bellrock topology apply` takes, docs/topology.md. names_jobs: forwarding nodes hand jobs' names on."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "machine.toml").write_text(_topology(machine), encoding="utf-8")
+    (folder / "machine.toml").write_text(_topology(machine, names_jobs), encoding="utf-8")
 
 
-def _topology(machine: Machine) -> str:
+def _topology(machine: Machine, names_jobs: bool) -> str:
     nodes = names.nodes_of(machine)
     compute, forwarding = nodes["compute"], nodes["forwarding"]
     serving, waiting = forwarding[: machine.forwarders], forwarding[machine.forwarders :]
     system = machine.file_system
     blocks: list[tuple[str, dict[str, Any]]] = [("class", {"name": "compute", "nodes": folded(compute)})]
     blocks += [("class", {"name": others.class_, "nodes": folded(nodes[others.class_])}) for others in machine.others]
-    blocks.append(
-        ("file_system", {"name": system, "kind": "lustre", "mounts": machine.mount, "exclusive": True, **({"standby": folded(waiting)} if waiting else {})})
-    )
+    told = {"name": system, "kind": "lustre", "mounts": machine.mount, "exclusive": True, "names_jobs": names_jobs}
+    blocks.append(("file_system", told | ({"standby": folded(waiting)} if waiting else {})))
     each = min(machine.forwarding.each, len(compute))
     blocks.append(("forwarding", {"file_system": system, "nodes": folded(compute), "each": each, "forwarders": [folded(serving)]}))
     blocks.append(

@@ -39,6 +39,6 @@ class TreeSink:
             settings = periods(self._every_s) + f'lwfs_client_logs = ["{CLIENT_LOG}"]\nlwfs_client_time_zone = "UTC"\n'
             (self.folder / "nodes" / f"{node.name}.agent.toml").write_text(settings, encoding="utf-8")
         write_servers(self._machine, self.folder, self._every_s, with_jobs=self._with_jobs)
-        write_topology(machine, self.folder / "site")
+        write_topology(machine, self.folder / "site", names_jobs=self._with_jobs)
         write_accounting(machine, self._machine.jobs(), self.folder / "slurm")
         (self.folder / MACHINE).write_text(json.dumps(self._machine.told(), indent=1) + "\n", encoding="utf-8")

@@ -1,15 +1,17 @@
 """What components did for the job, by what their servers count of it, or of its clients, one by one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.schema.components import COMPONENTS
 from pipeline.store import TooManySamples
 
-from . import CLIENTS_MAX, COUNTED_AT_ONCE, TooManyToTell
+from . import CLIENTS_MAX, COUNTED_AT_ONCE, Span, TooManyToTell
 from .amounts import Amounts, Grid, moved
-from .each import Count, values_of
+from .each import JOB_STATS, Count, values_of
 from .figures import VOLUMES
 from .plan import Part
 from .reading import Reader, batches
@@ -40,8 +42,9 @@ def _read(some: Sequence[tuple[Part, Count]], wholes: Sequence[Amounts], reader:
     kind, spans = COMPONENTS[some[0][1].kind], some[0][0].served.spans
     names = sorted({name for part, count in some for bearers in values_of(count, part.served.component).values() for name in bearers})
     groups = [[(part.served.node, instance) for instance in count.instances or ()] for part, count in some]
+    samples = reader.each(kind.name, groups, names)
     try:
-        tables = moved(kind.name, reader.each(kind.name, groups, names), spans, grid)
+        tables = moved(kind.name, _within(samples, spans) if some[0][1].how == JOB_STATS else samples, spans, grid)
     except (TooManySamples, TooManyToTell):
         return [None] * len(some)
     found: list[Amounts | None] = []
@@ -53,6 +56,17 @@ def _read(some: Sequence[tuple[Part, Count]], wholes: Sequence[Amounts], reader:
                     amounts.add_counter(kind, figure, name, steps, by_name[name])
         found.append(_filled(amounts, whole))
     return found
+
+
+def _within(samples: Callable[[int, int], list[pa.Table]], spans: Sequence[Span]) -> Callable[[int, int], list[pa.Table]]:
+    """What bears the job's name is the job's, also where its first or last look reaches beyond its time."""
+
+    def clipped(table: pa.Table) -> pa.Table:
+        for name, clip, bound in (("start", pc.max_element_wise, spans[0][0]), ("end", pc.min_element_wise, spans[-1][1])):
+            table = table.set_column(table.column_names.index(name), name, clip(table[name], bound))
+        return table
+
+    return lambda from_ns, to_ns: [clipped(table) for table in samples(from_ns, to_ns)]
 
 
 def _filled(amounts: Amounts, whole: Amounts) -> Amounts:

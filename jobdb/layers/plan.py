@@ -83,6 +83,7 @@ def plan(job: Job, runs: Runs, is_seen: bool, from_ns: int, to_ns: int, store: S
     way = topology.way(nodes, from_ns, to_ns)
     of_run, names = _systems_of(runs, way)
     kinds = {one.fact.file_system: one.fact.kind for one in way.file_systems}
+    naming = {one.fact.file_system for one in way.file_systems if one.fact.names_jobs}
     forwarders = sorted({one.fact.forwarder for one in way.forwarding})
     offsets = jobdb.offsets({*forwarders, *(one.fact.server for one in way.serving)}, to_ns)
 
@@ -107,8 +108,8 @@ def plan(job: Job, runs: Runs, is_seen: bool, from_ns: int, to_ns: int, store: S
         users = {runs.process_keys[process][0] for process in np.unique(runs.process[which])}
         direct, targets = serving.direct(name), serving.targets(name)
         clients, of_lustre = (_clients(nodes, users, direct, through[name], on, known) for known in (addresses, nids))
-        # What comes through forwarding nodes bears their processes' names: who gives it the job's is not the job.
-        named = each.of_job(store, each.names_of(job), targets, *within) if direct else None
+        # Else what comes through forwarding nodes bears their processes' names: who gives it the job's is not the job.
+        named = each.of_job(store, each.names_of(job), targets, *within) if direct or name in naming else None
         parts = [part_of(one, clients) for one in serving.of(name, _files(runs, which), named)]
         parts = _counted(parts, named, of_lustre, partial(each.of_clients, store, targets=targets, from_ns=within[0], to_ns=within[1]))
         caches = tuple(part_of(one, None) for one in serving.caches(name))

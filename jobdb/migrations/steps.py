@@ -39,7 +39,7 @@ def drop_index(name: str, table: str) -> None:
 
 
 def add_column(table: str, column: sa.Column) -> None:
-    """Adds a column, which must be nullable: there may be rows."""
+    """Adds a column, which must be nullable or have a default: there may be rows."""
     if column.name not in columns(table):
         op.add_column(table, column)
 

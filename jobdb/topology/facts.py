@@ -10,11 +10,13 @@ ADDRESS, NID = "address", "nid"
 
 
 class FileSystem(NamedTuple):
-    """mounts: where clients see it, absolute paths with a newline between them."""
+    """mounts: where clients see it, absolute paths with a newline between them. names_jobs: what its forwarding nodes ask its servers for bears the names of the
+    jobs that it is for."""
 
     file_system: str
     kind: str
     mounts: str
+    names_jobs: bool = False
 
 
 class Forwarder(NamedTuple):

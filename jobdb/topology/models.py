@@ -1,6 +1,6 @@
 """Tables of the topology. Rows of facts bear [from_ns, to_ns), to_ns being FOREVER_NS while it lasts; of the same key there are no two at an instant."""
 
-from sqlalchemy import BigInteger, Boolean, ForeignKey, Index, UniqueConstraint
+from sqlalchemy import BigInteger, Boolean, ForeignKey, Index, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobdb.models import Base
@@ -44,6 +44,7 @@ class FileSystemRow(Valid, Base):
     file_system: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
     kind: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
     mounts: Mapped[str] = mapped_column(Exact())
+    names_jobs: Mapped[bool] = mapped_column(Boolean, server_default=false())
 
 
 class ForwarderRow(Valid, Base):

@@ -65,7 +65,7 @@ def _file_system(values: Values, draft: Draft) -> None:
     name, kind = values.name("name"), values.name("kind")
     mounts, standby, is_exclusive = values.paths("mounts"), values.nodes("standby", needed=False), values.flag("exclusive")
     if name:
-        draft.add(values.where, [FileSystem(name, kind, "\n".join(mounts))])
+        draft.add(values.where, [FileSystem(name, kind, "\n".join(mounts), values.flag("names_jobs"))])
         draft.add(values.where, [Forwarder(node, name) for node in standby])
         if is_exclusive:
             draft.exclusive[name] = values.where

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -109,6 +111,9 @@ def test_nodes_stand_in_for_processes_only_where_none_was_seen():
     assert (p["granularity"], p["write_bytes"], p["processes"], p["io_mode_write"]) == ("node", 300, 3, "N-N")
     assert (p["slowest_op"], p["operations"][0]["busy_s"], p["operations"][0]["slowest_s"]) == (None, None, None)
     assert compute(nodes).to_dict()["write_bytes"] == 300
+    queued = dataclasses.replace(job(), queue_nodes=tuple(f"n{number}" for number in range(20)))
+    p = compute(nodes, the_job=queued).to_dict()
+    assert (p["processes"], p["io_processes"], p["io_mode_write"]) == (20, 3, "N-M"), "idle nodes count where the batch system tells of them"
     p = compute([row("write", bytes=7), *nodes]).to_dict()
     assert (p["granularity"], p["write_bytes"], p["processes"], p["nodes"]) == ("process", 7, 1, 1)
     idle = compute([row("start"), row("start", process="2.1"), *nodes]).to_dict()
