@@ -133,6 +133,9 @@ def _layer(layer: str, told: list[_Told], before: dict[str, Figures], grid: Grid
     ahead = [name for name in reversed(before) if (name, layer) != (STORAGE, METADATA)]
     of = next((name for name in ahead if any(before[name][one] is not None for one in _BYTES)), None)
     amplification = {direction: _ratio(own, before[of] if of else None, f"{direction}_bytes") for direction in ("read", "write")}
+    if layer == METADATA:
+        # Few keep small files' data, too: that most have none says nothing.
+        amplification = {direction: ratio or None for direction, ratio in amplification.items()}
     if own is not None:
         before[layer] = own
     return {
