@@ -42,7 +42,11 @@ FUZZ_TARGETS := frame line message ring samples spool
 # Of `make soak`.
 KILLS := 30
 
-.PHONY: help demo stack stack-down field field-down servers test test-site soak soak-site fuzz build dist lint lock bench clean system anew
+# Of `make soak-machine`.
+SCALE := 0.1
+HOURS := 24
+
+.PHONY: help demo stack stack-down field field-down servers test test-site soak soak-site soak-machine fuzz build dist lint lock bench clean system anew
 
 help:
 	@echo 'make demo               build everything, run real programs under watch, serve the pages'
@@ -58,6 +62,7 @@ help:
 	@echo 'make bench [ONLY=name]  measure; writes bench/*.json and the tables in docs/performance.md'
 	@echo 'make soak [KILLS=30]    kill agent, server and programs at random moments; every sum must stay exact'
 	@echo 'make soak-site [KILLS=60]  the same with each process of a whole site'
+	@echo 'make soak-machine [SCALE=0.1 HOURS=24]  a virtual machine by the true agents; of each job is told what was so'
 	@echo 'make fuzz TARGET=name [TIME=60]  search for inputs that break a reader: $(FUZZ_TARGETS)'
 	@echo 'make lock               resolve the Python requirements anew'
 	@echo 'make clean              remove everything that was built or installed here'
@@ -98,6 +103,9 @@ soak: build $(STAMP)/python-dev
 
 soak-site: build $(STAMP)/python-dev servers
 	@BELLROCK_KILLS=$(if $(filter file,$(origin KILLS)),60,$(KILLS)) python -m pytest -q -s tests/site/test_kills.py $(ARGS)
+
+soak-machine: build $(STAMP)/python-dev
+	@BELLROCK_MACHINE_SCALE=$(SCALE) BELLROCK_MACHINE_HOURS=$(HOURS) python -m pytest -q -s tests/e2e/test_machine.py $(ARGS)
 
 fuzz: $(STAMP)/rust
 	@scripts/fuzz.sh '$(TARGET)' '$(TIME)' $(FUZZ_TARGETS)

@@ -93,8 +93,8 @@ def write_accounting(machine: Machine, jobs: Iterable[Job], folder: Path) -> Non
 
 
 def _seconds(job: Job) -> tuple[int, int, int]:
-    """Submission, start and end in whole seconds, as Slurm counts; no operation lies outside."""
-    return job.submitted_ns // S, job.start_ns // S, -(-job.end_ns // S)
+    """Submission, start and end in whole seconds, cut, as Slurm counts."""
+    return job.submitted_ns // S, job.start_ns // S, job.end_ns // S
 
 
 def _cores(machine: Machine, job: Job) -> int:

@@ -13,7 +13,7 @@ from jobdb.runs import COLUMNS, LATEST_NS
 from pipeline.rollup import SECOND_NS, added
 from pipeline.store import Given, Store, Window
 
-# A batch system tells its times in whole seconds, cut: a job goes on for up to so much after its end.
+# A batch system tells its times in whole seconds, cut: a job goes on for less than so much after its end.
 QUEUE_GRAIN_NS = 10**9
 # What a job's records rest on beside themselves: another one where the batch system, or the clocks, say something else.
 Basis = tuple[Window, dict[str, int], tuple[JobStep, ...]]
@@ -79,7 +79,8 @@ class JobRecords:
         begin_ns, until_ns = max(job.start_ns - behind_ns, 0), min(_until_ns(job) + ahead_ns, LATEST_NS)
         end_ns = until_ns if job.end_ns is None else min(max(job.end_ns, job.start_ns + QUEUE_GRAIN_NS) + ahead_ns, LATEST_NS)
         given = Given(tuple(job.node_names), shared.own, shared.others, begin_ns, end_ns, shared.followed)
-        return Window(shared.alone, job.uid, begin_ns, until_ns, given)
+        # What a source tells in whole seconds ends with one: where the job begins with it that was another's.
+        return Window(shared.alone, job.uid, begin_ns + 1, until_ns, given)
 
     def _offsets(self, job: Job) -> dict[str, int]:
         """By how much clocks of the job's nodes were ahead, ns. Where launches alone tell of it, its times are by the nodes' clocks, too."""
@@ -111,5 +112,5 @@ def _moved(found: pa.Table, ahead_s: int, from_s: int, to_s: int, step_s: int) -
 
 
 def _until_ns(job: Job) -> int:
-    """Until when records may be of a job that the batch system tells of."""
-    return LATEST_NS if job.end_ns is None else min(job.end_ns + QUEUE_GRAIN_NS, LATEST_NS)
+    """The last instant at which records may be of a job that the batch system tells of: of the second after, which may be another's, nothing is."""
+    return LATEST_NS if job.end_ns is None else min(job.end_ns + QUEUE_GRAIN_NS - 1, LATEST_NS)

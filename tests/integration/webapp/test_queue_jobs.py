@@ -100,6 +100,14 @@ def test_what_a_nodes_client_did_is_the_jobs_that_had_the_node_alone(server):
     assert (found["write_bytes"], found["granularity"]) == (8 * MIB, "node")
 
 
+def test_what_a_client_tells_in_whole_seconds_is_of_one_job_where_another_begins_in_the_next(server):
+    node = Node("n1")
+    server.jobdb.take_queue([told("42", ("n1",), end_s=49), told("43", ("n1",), start_s=50, end_s=99, uid=1001, user="bob")])
+    of_node = {"size": MIB, "job": None, "process": "node", "uid": None}
+    server.take([*(node.run("write", T0 + at_s * S, T0 + (at_s + 1) * S, count=count, **of_node) for at_s, count in ((49, 1), (50, 2), (99, 4), (100, 8))), heard(node, 400)])
+    assert (profile(server, "42")["write_bytes"], profile(server, "43")["write_bytes"]) == (MIB, (2 + 4) * MIB)
+
+
 def test_a_launch_does_not_show_what_clients_did_for_other_users_jobs(server):
     """Its user says when it began: so it may seem to have been there before."""
     n1, n2 = Node("n1", "a1"), Node("n2", "a2")
