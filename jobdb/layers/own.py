@@ -59,10 +59,12 @@ def _read(some: Sequence[tuple[Part, Count]], wholes: Sequence[Amounts], reader:
 
 
 def _within(samples: Callable[[int, int], list[pa.Table]], spans: Sequence[Span]) -> Callable[[int, int], list[pa.Table]]:
-    """What bears the job's name is the job's, also where its first or last look reaches beyond its time."""
+    """What bears the job's name is the job's, also where its first or last look reaches beyond its time; not what only lies beside it."""
+    begin_ns, end_ns = spans[0][0], spans[-1][1]
 
     def clipped(table: pa.Table) -> pa.Table:
-        for name, clip, bound in (("start", pc.max_element_wise, spans[0][0]), ("end", pc.min_element_wise, spans[-1][1])):
+        table = table.filter(pc.and_(pc.less(table["start"], end_ns), pc.greater(table["end"], begin_ns)))
+        for name, clip, bound in (("start", pc.max_element_wise, begin_ns), ("end", pc.min_element_wise, end_ns)):
             table = table.set_column(table.column_names.index(name), name, clip(table[name], bound))
         return table
 

@@ -104,10 +104,11 @@ def test_a_targets_figures_and_queue_are_those_of_the_server_that_it_really_was_
 
 
 def named(site):
-    """The job read 100 MiB of OST0001 and wrote of OST0002 at a step, and opened files."""
+    """The job read 100 MiB of OST0001 and wrote of OST0002, at a look that reaches beyond its end, and opened files. What is counted by its name after it is not its."""
     site.store.sample_rows += [
         each("oss1", "lustre_job", "work-OST0001", "7", read_bytes=100 * MIB, reads=100, read_ns=S),
         each("oss2", "lustre_job", "work-OST0002", "7.0", 90, 110, write_bytes=20 * MIB, writes=20, punch=2, punch_ns=S),
+        each("oss2", "lustre_job", "work-OST0002", "7.0", 110, 120, write_bytes=MIB, writes=1),
         each("mds1", "lustre_job", "work-MDT0000", "7", 0, 50, open=10, open_ns=S, close=9, crossdir_rename=5), each("mds1", "lustre_job", "work-MDT0000", "7", 50, 100, open=5),
     ]
 
@@ -120,8 +121,8 @@ def test_what_servers_call_by_the_jobs_name_is_its_own_and_tells_its_targets(lus
     storage, metadata = layer_of(answer, "storage"), layer_of(answer, "metadata")
     assert [(one["target"], one["is_certain"], one["how"]) for one in storage["components"]] == [("OST0001", True, JOB_STATS), ("OST0002", True, JOB_STATS)]
     own = storage["own"]
-    assert (storage["how"], own["read_bytes"], own["write_bytes"], own["read_ops"], own["write_ops"], own["metadata_ops"]) == (JOB_STATS, 100 * MIB, 10 * MIB, 100, 10, 1)
-    assert own["read_latency"]["mean_s"] == 0.01 and own["metadata"] == [{"name": "punch", "ops": 1, "mean_s": 0.5}] and own["queue_mean"] is None
+    assert (storage["how"], own["read_bytes"], own["write_bytes"], own["read_ops"], own["write_ops"], own["metadata_ops"]) == (JOB_STATS, 100 * MIB, 20 * MIB, 100, 20, 2)
+    assert own["read_latency"]["mean_s"] == 0.01 and own["metadata"] == [{"name": "punch", "ops": 2, "mean_s": 0.5}] and own["queue_mean"] is None
     assert storage["amplification"]["read"] == 1.0 and storage["figures"]["read_bytes"] == 800 * MIB
     assert (metadata["own"]["metadata_ops"], metadata["own"]["metadata"]) == (24, [{"name": "open", "ops": 15, "mean_s": 1 / 15}, {"name": "close", "ops": 9, "mean_s": None}])
     assert [of_job(lustre, "boss", "/api/v1/jobs/8/layers")["file_systems"]] == [[]], "eve's did nothing that was watched"
