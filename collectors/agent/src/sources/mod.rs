@@ -84,12 +84,14 @@ fn sampled(config: &Config, counters: &Arc<Counters>) -> Vec<Box<dyn Source>> {
     let mounts = lustre::llite::Llite::new(&params);
     add(Box::new(mounts), 27, config.lustre_client_period_s);
     // A capture has nothing that could be asked.
-    if config.root.as_os_str().is_empty() {
+    let switch_port: Box<dyn Probe> = if config.root.as_os_str().is_empty() {
         let gluster_client = gluster_client::GlusterClient::new(config, &calls);
         add(Box::new(gluster_client), 21, config.gluster_client_period_s);
-        let switch_port = switch_port::SwitchPort::new(config);
-        add(Box::new(switch_port), 31, config.switch_port_period_s);
-    }
+        Box::new(switch_port::SwitchPort::new(config))
+    } else {
+        Box::new(switch_port::Capture::new(config))
+    };
+    add(switch_port, 31, config.switch_port_period_s);
     let spool = (boot, cursors::bytes_max(config.spool_max_bytes) / CROWDS);
     let mut add = |members: Box<dyn Members>, tag: u8, period_s: u64| {
         if period_s > 0 {

@@ -4,11 +4,13 @@
 //! Of a large fabric each agent asks a slice of its own.
 
 mod answer;
+mod capture;
 mod map;
 mod rounds;
 mod slice;
 
 pub use self::answer::Answer;
+pub use self::capture::Capture;
 pub use self::map::Map;
 use self::rounds::{Looked, Rounds};
 use self::slice::{Slice, Target};
@@ -43,6 +45,18 @@ pub fn check(config: &Config) -> Result<(), String> {
     Err(format!(
         "switch_port_through: {through}: expected DEVICE/PORT, such as mlx5_0/1; see agent.sample.toml"
     ))
+}
+
+/// What a switch told of its ports, with what their links can carry.
+fn readings(target: &Target, answer: &Answer) -> Vec<Reading> {
+    let mut found = Vec::new();
+    for (port, mut reading) in answer.readings(&target.name) {
+        let link = target.ports.iter().find(|(own, _)| *own == port);
+        let mbit = link.and_then(|(_, mbit)| *mbit);
+        describe(&mut reading, mbit.map(|mbit| mbit as f64 * BYTES_PER_MBIT));
+        found.push(reading);
+    }
+    found
 }
 
 /// What is under way.
@@ -190,14 +204,9 @@ impl SwitchPort {
         }
         let failed = failed.filter(|_| answer.has_wide() != Some(false));
         let why = failed.or(ended.err()).or(answer.fault());
-        let readings = answer.readings(&target.name);
+        let readings = readings(&target, &answer);
         self.rounds.asked(!readings.is_empty(), why.is_some());
-        for (port, mut reading) in readings {
-            let link = target.ports.iter().find(|(own, _)| *own == port);
-            let mbit = link.and_then(|(_, mbit)| *mbit);
-            describe(&mut reading, mbit.map(|mbit| mbit as f64 * BYTES_PER_MBIT));
-            self.readings.push(reading);
-        }
+        self.readings.extend(readings);
         let Some(why) = why else { return };
         self.errors.push(format!(
             "{} ({}): {why}; look at it with: perfquery -x -a -l {}",
