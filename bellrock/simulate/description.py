@@ -11,9 +11,13 @@ from bellrock.errors import UsageError
 
 MODES = ("N-N", "N-M", "N-1", "1-1")
 OPS = ("read", "write", "files")
+# Speeds of InfiniBand: what a link of four lanes is called, Gbit/s, and what data it carries each way, bytes/s.
+LINKS = {"QDR": (40, 4.0e9), "FDR": (56, 6.818e9), "EDR": (100, 12.5e9), "HDR": (200, 25.0e9), "NDR": (400, 50.0e9)}
 # No file of more is read.
 FILE_BYTES_MAX = 1 << 20
 NODES_MAX = 100_000
+# Of a switch.
+PORTS_MAX = 128
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,18 @@ class Storage:
 class Metadata:
     servers: int
     operations_s: float
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """InfiniBand between forwarding nodes, servers and others. ports: of each switch. packet_bytes: of data in one packet at most. message_bytes: a request, or
+    an answer, without data. tick_ns: what ports count waiting in."""
+
+    speed: str
+    ports: int
+    packet_bytes: int
+    message_bytes: int
+    tick_ns: float
 
 
 @dataclass(frozen=True)
@@ -98,6 +114,7 @@ class Machine:
     forwarding: Forwarding
     storage: Storage
     metadata: Metadata
+    fabric: Fabric
     others: tuple[Others, ...] = ()
     application: tuple[Application, ...] = field(default=())
 
@@ -105,6 +122,11 @@ class Machine:
     def forwarders(self) -> int:
         """Forwarding nodes in use."""
         return -(-self.compute.nodes // self.forwarding.each)
+
+    @property
+    def linked(self) -> int:
+        """Nodes that the fabric leads to."""
+        return self.forwarders + self.forwarding.spare + self.storage.servers + self.metadata.servers + sum(other.nodes for other in self.others)
 
     @property
     def targets(self) -> int:
@@ -199,7 +221,7 @@ def _check(machine: Machine) -> None:
         if not holds:
             raise _Wrong(what)
 
-    for part in (machine.compute, machine.forwarding, machine.storage, machine.metadata, *machine.others):
+    for part in (machine.compute, machine.forwarding, machine.storage, machine.metadata, machine.fabric, *machine.others):
         for entry in fields(part):
             value = getattr(part, entry.name)
             least = 0 if entry.name in ("spare", "request_us") else 1e-9
@@ -207,6 +229,12 @@ def _check(machine: Machine) -> None:
     need(machine.compute.nodes <= NODES_MAX, f"compute: at most {NODES_MAX} nodes")
     need(machine.targets <= 10_000, "storage: at most 10000 targets")
     need(machine.forwarding.shared_file_threads <= 1, "forwarding: shared_file_threads is a share of 1")
+    fabric = machine.fabric
+    need(fabric.speed in LINKS, f"fabric: speed is one of {', '.join(LINKS)}")
+    need(fabric.ports % 2 == 0 and fabric.ports <= PORTS_MAX, f"fabric: ports must be even and at most {PORTS_MAX}")
+    room = fabric.ports // 2 * fabric.ports
+    need(machine.linked <= room, f"fabric: two levels of such switches have room for {room} nodes, and there are {machine.linked}")
+    need(fabric.message_bytes <= fabric.packet_bytes, "fabric: message_bytes must be no more than packet_bytes")
     need(machine.mount.startswith("/"), "mount must begin with /")
     need(bool(machine.application), "at least one [[application]]")
     for application in machine.application:

@@ -3,7 +3,7 @@
 from bellrock.simulate.description import Machine
 from bellrock.simulate.model import node_name
 
-__all__ = ["address", "forwarder", "metadata_server", "metadata_target", "node_name", "nodes_of", "other", "server", "target"]
+__all__ = ["address", "forwarder", "leaf", "metadata_server", "metadata_target", "node_name", "nodes_of", "other", "server", "spine", "target", "watcher"]
 
 # Networks of compute nodes, forwarding nodes, and others that use the file system; each has room for 65,536 addresses.
 COMPUTE_NET, FORWARDING_NET, OTHERS_NET = "10.1", "10.2", "10.3"
@@ -32,6 +32,21 @@ def metadata_target(number: int) -> str:
 def other(class_: str, number: int) -> str:
     """A node of one of `machine.others`."""
     return f"{class_}{number + 1:03d}"
+
+
+def leaf(number: int) -> str:
+    """A switch of the fabric that nodes are at."""
+    return f"ibleaf{number + 1:02d}"
+
+
+def spine(number: int) -> str:
+    """A switch of the fabric that leaves are at."""
+    return f"ibspine{number + 1:02d}"
+
+
+def watcher(number: int) -> str:
+    """A node that asks switches."""
+    return f"ibwatch{number + 1}"
 
 
 def address(net: str, number: int) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from bellrock.simulate import names
 from bellrock.simulate.description import Machine
+from bellrock.simulate.fat_tree import FatTree
 from bellrock.simulate.model import Job
 from jobdb.queue.nodelist import folded
 from jobdb.queue.slurm import FIELDS
@@ -55,6 +56,7 @@ def _topology(machine: Machine, names_jobs: bool) -> str:
     blocks += [
         ("switch", {"name": f"leaf{number + 1:03d}", "nodes": folded(part)}) for number, part in enumerate(_parts(compute, machine.compute.each_switch))
     ]
+    blocks += [("switch", table) for table in _switches(FatTree(machine))]
     blocks += [("group", {"name": f"g{number + 1}", "nodes": folded(part)}) for number, part in enumerate(_parts(compute, GROUP_NODES))]
     blocks.append(("group", {"name": "forwarding", "nodes": folded(forwarding)}))
     blocks.append(("group", {"name": "storage", "nodes": folded([*nodes["storage"], *nodes["metadata"]])}))
@@ -64,6 +66,16 @@ def _topology(machine: Machine, names_jobs: bool) -> str:
         ("address", {"nodes": folded(part), "addresses": [names.address(net, number) for number in range(len(part))]}) for net, part in nets if part
     ]
     return f"# {machine.name}, a virtual machine.\n" + "".join(f"\n[[{kind}]]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in table.items()) for kind, table in blocks)
+
+
+def _switches(tree: FatTree) -> Iterator[dict[str, Any]]:
+    """The fabric's: spines, and leaves with what their ports lead to."""
+    spines = [tree.name(switch) for switch in range(tree.leaves, tree.switches)]
+    if spines:
+        yield {"name": spines}
+    for leaf in range(tree.leaves):
+        nodes = tree.nodes[leaf * tree.half : (leaf + 1) * tree.half]
+        yield {"name": tree.name(leaf), "ports": {f"1-{len(nodes)}" if len(nodes) > 1 else "1": ",".join(nodes)}, **({"switches": spines} if spines else {})}
 
 
 def _numbers(count: int) -> str:
@@ -76,7 +88,9 @@ def _parts(nodes: list[str], each: int) -> Iterator[list[str]]:
 
 
 def _toml(value: Any) -> str:
-    """A text, number, truth value or list of these: JSON writes them as TOML does."""
+    """A text, number, truth value or list of these, which JSON writes as TOML does, or a table of them."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_toml(key)} = {_toml(one)}" for key, one in value.items()) + " }"
     return json.dumps(value)
 
 

@@ -16,6 +16,8 @@ MS = 10**6
 OTHERS_MIX = (("stat", 700), ("open", 140), ("close", 140), ("unlink", 20))
 # Of a row that is no job's.
 NO_JOB = -1
+# No machine is looked at more often.
+LOOKS_MAX = 10**8
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,16 @@ class Rows:
         return self.take(np.isin(self.op, [OPS.index(name) for name in names]))
 
 
+def together(parts: list[Rows]) -> Rows:
+    """All of them."""
+    return Rows(*(np.concatenate([getattr(part, field.name) for part in parts] or [np.empty(0, dtype=np.int64)]) for field in fields(Rows)))
+
+
 class Layer:
     """All loads of one kind of component, in the order of component and begin."""
 
     def __init__(self, parts: list[Rows]) -> None:
-        together = [np.concatenate([getattr(part, field.name) for part in parts] or [np.empty(0, dtype=np.int64)]) for field in fields(Rows)]
-        rows = Rows(*together)
+        rows = together(parts)
         self.rows = rows.take(np.lexsort((rows.begin_ms, rows.component)))
 
     def of(self, component: int) -> Rows:
@@ -180,27 +186,28 @@ class Moved:
     def looks(self) -> Iterator[tuple[int, slice]]:
         """Each look in which something was done, and its elements."""
         numbers, begins = np.unique(self.look, return_index=True)
-        ends = np.append(begins[1:], len(self.look))
+        ends = np.append(begins, len(self.look))[1:]
         for number, begin, end in zip(numbers.tolist(), begins.tolist(), ends.tolist(), strict=True):
             yield number, slice(begin, end)
 
 
-def moved(rows: Rows, every_ms: int) -> Moved:
-    """Look k is at k * every_ms. Until then a load has done the part of its whole numbers that its time has passed of, rounded down: all of it once it is over."""
-    first = rows.begin_ms // every_ms + 1
-    last = -(-rows.end_ms // every_ms)
-    count = last - first + 1
+def moved(rows: Rows, every_ms: int, looks: tuple[int, int] = (1, LOOKS_MAX)) -> Moved:
+    """Look k is at k * every_ms. Until then a load has done the part of its whole numbers that its time has passed of, rounded down: all of it once it is over.
+    looks: of the first and last of these, and those between."""
+    first = np.maximum(rows.begin_ms // every_ms + 1, looks[0])
+    last = np.minimum(-(-rows.end_ms // every_ms), looks[1])
+    count = np.maximum(last - first + 1, 0)
     row = np.repeat(np.arange(len(rows)), count)
     place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
     look = first[row] + place
-    length = (rows.end_ms - rows.begin_ms)[row]
-    until = np.minimum(look * every_ms - rows.begin_ms[row], length)
+    begin_ms = rows.begin_ms[row]
+    length = rows.end_ms[row] - begin_ms
 
     def since(values: np.ndarray) -> np.ndarray:
-        # values * until // length, which would not fit 64 bits.
+        # values * passed // length, which would not fit 64 bits.
         whole, rest = np.divmod(values[row], length)
-        done = whole * until + rest * until // length
-        return np.where(place == 0, done, np.diff(done, prepend=0))
+        until, before = (whole * passed + rest * passed // length for passed in (np.clip(at * every_ms - begin_ms, 0, length) for at in (look, look - 1)))
+        return until - before
 
     order = np.argsort(look, kind="stable")
     return Moved(look[order], row[order], since(rows.bytes)[order], since(rows.operations)[order])

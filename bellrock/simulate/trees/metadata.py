@@ -100,6 +100,11 @@ class Target:
         return stats(second, (requests_line(name, count) for name, count in counts.items()))
 
 
+def waiting_looks() -> Files:
+    """What a server shows that waits to take over: Lustre is there, and nothing is mounted."""
+    yield from ((0, f"{PROC}/{name}", f"{text}\n") for name, text in (("version", "lustre: 2.12.9"), ("health_check", "healthy")))
+
+
 def server_looks(sight: Sight, told: dict[str, dict[str, int]]) -> Files:
     """What changes on the metadata server: look, file, text, in order. told: gets its target's sums by its name, once all is over."""
     target = Target(sight)

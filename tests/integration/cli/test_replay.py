@@ -23,7 +23,7 @@ from tests.integration.agent.samples import Samples
 S = 10**9
 START_S = 1_767_225_600
 EVERY_S = 30
-NODES = ("oss001", "oss002", "mds1", "fwd001")
+NODES = ("oss001", "oss002", "mds1", "mds2", "fwd001", "ibwatch1")
 COMMAND = [sys.executable, "-m", "bellrock", "replay"]
 
 
@@ -76,7 +76,7 @@ def test_every_servers_sums_are_the_truth(trees, server):
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     times = json.loads((trees / "replay.json").read_text())
-    assert told["done"] == 4 and {node["looks"] for node in told["nodes"]} == {times["looks"] + 1}
+    assert told["done"] == len(NODES) and {node["looks"] for node in told["nodes"]} == {times["looks"] + 1}
     by_target, by_job, by_client = (totals(samples, component, target) for component in ("lustre_ost", "lustre_job", "lustre_export"))
     assert sorted(by_target) == [f"online1-OST{number:04x}" for number in range(6)]
     for name, sums in by_target.items():
@@ -99,9 +99,20 @@ def test_every_servers_sums_are_the_truth(trees, server):
         assert told == [int(bucket) for bucket in buckets], name
     service = totals(samples, "lustre_service", lambda sample: sample["node"])
     assert service["oss001"]["requests"] == sum(by_target[f"online1-OST{number:04x}"][name] for number in range(3) for name in ("reads", "writes"))
+    switches = json.loads((trees / "switches.json").read_text())
+    peers = {expected.pop("peer"): expected for expected in switches.values()}
+    by_port, by_node = totals(samples, "switch_port", target), totals(samples, "fabric_port", lambda sample: sample["node"])
+    assert (set(by_port), set(by_node)) == (set(switches), set(NODES) - {"ibwatch1"})
+    for name, sums in by_port.items():
+        assert {key: sums[key] for key in switches[name]} == switches[name], name
+    assert peers["mds2"]["receive_bytes"] == 0 < peers["mds1"]["receive_bytes"]
+    for node, sums in by_node.items():
+        assert [sums[f"{mine}_{what}"] for mine in ("transmit", "receive") for what in ("bytes", "packets")] == [
+            peers[node][f"{theirs}_{what}"] for theirs in ("receive", "transmit") for what in ("bytes", "packets")
+        ], node
     end_ns = (START_S + times["looks"] * EVERY_S) * S
     components = {sample["component"] for sample in samples._events.values()}
-    assert components == {"agent", "lustre_ost", "lustre_job", "lustre_service", "lustre_mdt", "lustre_export", "lustre_client", "lustre_osc", "lwfs_server"}
+    assert components == {"agent", "lustre_ost", "lustre_job", "lustre_service", "lustre_mdt", "lustre_export", "lustre_client", "lustre_osc", "lwfs_server", "fabric_port", "switch_port"}
     for component in components:
         assert all(START_S * S <= sample["start"] <= sample["end"] <= end_ns for sample in samples.of(component)), component
     assert sum(samples.total("agent", name) for name in ("bad_lines", "failed_reads", "lost_records", "spool_errors", "lost_log_bytes")) == 0

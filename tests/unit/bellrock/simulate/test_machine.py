@@ -49,6 +49,10 @@ def test_taihulight_is_what_the_paper_says():
         ("cycles = [4, 10]", "cycles = [4]", "cycles must be a list of 2"),
         ('name = "taihulight"', 'name = "taihulight', "line"),
         ("writers = 0.1", "writers = 0.9", "CAM: mode N-M needs writers"),
+        ('speed = "FDR"', 'speed = "fast"', "fabric: speed is one of QDR, FDR"),
+        ("ports = 36", "ports = 35", "fabric: ports must be even"),
+        ("ports = 36", "ports = 24", "have room for 288 nodes, and there are 506"),
+        ("message_bytes = 512", "message_bytes = 8192", "message_bytes must be no more than packet_bytes"),
     ],
 )
 def test_a_wrong_description_is_refused_and_says_where(tmp_path, before, after, says):
