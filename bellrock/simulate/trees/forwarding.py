@@ -1,7 +1,7 @@
 """What forwarding nodes leave: the log of the LWFS server, and the files of Lustre's client, which it is itself."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 import numpy as np
@@ -13,6 +13,7 @@ from bellrock.simulate.trees.activity import Moved, Rows, Sight, moved
 from bellrock.simulate.trees.lustre_text import PROC, Stat, Table, log_row, requests_line, rpc_stats, stats
 from bellrock.simulate.trees.metadata import NAME
 from bellrock.simulate.trees.server import Files
+from bellrock.simulate.trees.storage import Queue
 
 SERVER_LOG = "/var/log/lwfs/server.log"
 # The server writes a group of lines each so many requests.
@@ -143,20 +144,23 @@ class Mount:
 class Connections:
     """What a node asked each target for, RPC by RPC."""
 
-    def __init__(self, sight: Sight, number: int) -> None:
+    def __init__(self, sight: Sight, number: int, queues: Sequence[Queue]) -> None:
+        self._queues = queues
         self._rows: Rows = sight.activity.storage.by_source(number)
         self._moved = moved(self._rows, sight.every_s * 1000)
         self._tables = [
             (Table("pages per rpc         rpcs   % cum % |       rpcs   % cum %", True), Table("rpcs in flight        rpcs   % cum % |       rpcs   % cum %", False))
             for _ in range(sight.machine.targets)
         ]
+        # Reads, writes; how long all took, and how many were under way with each.
+        self._stats = [[Stat() for _ in range(4)] for _ in range(sight.machine.targets)]
         self._system = sight.machine.file_system
 
     def looks(self) -> Iterator[tuple[int, slice]]:
         """The looks at which it asked for something, and what."""
         return self._moved.looks()
 
-    def changed(self, what: slice, second: int, every_s: int) -> Iterator[tuple[str, str]]:
+    def changed(self, what: slice, look: int, second: int, every_s: int) -> Iterator[tuple[str, str]]:
         """The files of the targets that it asked."""
         row = self._moved.row[what]
         key, where = np.unique(self._rows.component[row].astype(np.int64) * 2 + (self._rows.op[row] == WRITE), return_inverse=True)
@@ -168,23 +172,33 @@ class Connections:
             target, is_write = divmod(each, 2)
             now = min(-(-count // every_s), IN_FLIGHT_MAX)
             flight.setdefault(target, [0, 0])[is_write] = now
+            *moved_, took, active = self._stats[target]
+            moved_[is_write].add(count, bytes_)
             if count:
+                took.add(count, count * round(sum(self._queues[target].times(look, -(-bytes_ // count))) * 1e6))
+                active.add(count, count * now)
                 pages, in_flight = self._tables[target]
                 pages.add(bool(is_write), log_row(-(-bytes_ // count // PAGE_BYTES)), count)
                 in_flight.add(bool(is_write), now - 1, count)
-        yield from (self._file(target, second, (reads, writes)) for target, (reads, writes) in flight.items())
+        for target, (reads, writes) in flight.items():
+            yield from self._files(target, second, (reads, writes))
 
     def first(self, second: int) -> Iterator[tuple[str, str]]:
         """The files of all targets, before anything was asked."""
-        yield from (self._file(target, second, (0, 0)) for target in range(len(self._tables)))
+        for target in range(len(self._tables)):
+            yield from self._files(target, second, (0, 0))
 
-    def _file(self, target: int, second: int, in_flight: tuple[int, int]) -> tuple[str, str]:
-        return f"{PROC}/osc/{self._system}-{names.target(target)}-osc-{MOUNT}/rpc_stats", rpc_stats(second, in_flight, self._tables[target])
+    def _files(self, target: int, second: int, in_flight: tuple[int, int]) -> Iterator[tuple[str, str]]:
+        own = f"{PROC}/osc/{self._system}-{names.target(target)}-osc-{MOUNT}"
+        reads, writes, took, active = self._stats[target]
+        lines = (took.line("req_waittime", "usec", True), active.line("req_active", "reqs", True), reads.line("read_bytes", "bytes", True), writes.line("write_bytes", "bytes", True))
+        yield f"{own}/rpc_stats", rpc_stats(second, in_flight, self._tables[target])
+        yield f"{own}/stats", stats(second, lines)
 
 
-def server_looks(sight: Sight, number: int, told: dict[str, dict[str, int]]) -> Files:
-    """What changes on a forwarding node: look, file, text, in order. told: gets its mount's sums by the node's name, once all is over."""
-    mount, connections = Mount(sight, number), Connections(sight, number)
+def server_looks(sight: Sight, number: int, queues: Sequence[Queue], told: dict[str, dict[str, int]]) -> Files:
+    """What changes on a forwarding node: look, file, text, in order. queues: of all targets. told: gets its mount's sums by the node's name, once all is over."""
+    mount, connections = Mount(sight, number), Connections(sight, number, queues)
     asked = dict(mount.looks())
     sent = dict(connections.looks())
     for part in (mount.files(0, sight.second(0)), connections.first(sight.second(0))):
@@ -194,5 +208,5 @@ def server_looks(sight: Sight, number: int, told: dict[str, dict[str, int]]) -> 
         if look in asked:
             yield from ((look, name, text) for name, text in mount.changed(asked[look], look, second))
         if look in sent:
-            yield from ((look, name, text) for name, text in connections.changed(sent[look], second, sight.every_s))
+            yield from ((look, name, text) for name, text in connections.changed(sent[look], look, second, sight.every_s))
     told[names.forwarder(number)] = mount.totals()

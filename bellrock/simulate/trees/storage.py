@@ -1,6 +1,6 @@
 """The files of object storage servers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -25,27 +25,38 @@ _TIME_BOUNDS = tuple((1 << row) / 1000 for row in range(20))
 _OST_REQUESTS = ("getattr", "setattr", "punch", "sync", "destroy", "create", "statfs", "get_info", "set_info", "quotactl")
 
 
+class Queue:
+    """How long requests wait for a target, and are served there, look by look."""
+
+    def __init__(self, sight: Sight, number: int) -> None:
+        storage, rows, seconds = sight.machine.storage, sight.activity.storage.of(number), sight.seconds
+        self._bytes_s, self._request_s = storage.bytes_s, storage.request_us / 1e6
+        busy = queueing.busy(rows.begin_ms, rows.end_ms, rows.bytes / self._bytes_s + rows.operations * self._request_s, seconds)
+        slow = queueing.slowness(sight.faults, "slow-ost", number, seconds)
+        # How long a request waits, in times of its service, and how long its service is, in usual times.
+        self._waits = queueing.over(queueing.waits(busy * slow, 1, others_first(sight.machine)[-1]), busy, sight.every_s)
+        self._slow = queueing.over(slow, busy, sight.every_s)
+
+    def times(self, look: int, size: int) -> tuple[float, float]:
+        """How long a request of so many bytes waited, and was served, between a look and that before, s."""
+        service_s = (size / self._bytes_s + self._request_s) * float(self._slow[look - 1])
+        return service_s * float(self._waits[look - 1]), service_s
+
+
 class Target:
     """One target: its loads cut at looks, and its counters as they stand."""
 
-    def __init__(self, sight: Sight, number: int) -> None:
-        machine, rows, seconds = sight.machine, sight.activity.storage.of(number), sight.seconds
+    def __init__(self, sight: Sight, number: int, queue: Queue) -> None:
+        machine, rows = sight.machine, sight.activity.storage.of(number)
         self.name = f"{machine.file_system}-{names.target(number)}"
-        storage, clients = machine.storage, others_first(machine)[-1]
+        self._queue = queue
         self._rows, self._job_ids = rows, sight.activity.job_ids
         self._moved = moved(rows, sight.every_s * 1000)
-        work_s = rows.bytes / storage.bytes_s + rows.operations * (storage.request_us / 1e6)
-        busy = queueing.busy(rows.begin_ms, rows.end_ms, work_s, seconds)
-        slow = queueing.slowness(sight.faults, "slow-ost", number, seconds)
-        # By look: how long a request waits, in times of its service, and how long its service is, in usual times.
-        self._waits = queueing.over(queueing.waits(busy * slow, 1, clients), busy, sight.every_s)
-        self._slow = queueing.over(slow, busy, sight.every_s)
-        self._rate = (storage.bytes_s, storage.request_us / 1e6)
         self._totals = [Stat(), Stat()]
         self._tables = [Table("pages per bulk r/w     rpcs  % cum % |  rpcs        % cum %", True)]
         self._tables += [Table(f"{title} ios   % cum % |  ios         % cum %", is_log) for title, is_log in (("disk I/Os in flight   ", False), ("I/O time (1/1000s)    ", True), ("disk I/O size         ", True))]
         self._jobs = JobStats(("read_bytes", "write_bytes"), _OST_REQUESTS) if sight.with_jobs else None
-        self._clients = clients
+        self._clients = others_first(machine)[-1]
         self._by_client = [[Stat(), Stat()] for _ in range(machine.forwarders)]
 
     def first(self, second: int) -> Iterator[tuple[str, str]]:
@@ -72,7 +83,6 @@ class Target:
 
     def changed(self, look: int, what: slice, second: int, service: "Service") -> Iterator[tuple[str, str]]:
         """Its files at a look, once it has done `what`."""
-        place = look - 1
         for job, op, bytes_, count in summed(self._moved, what, self._rows.job, self._rows.op):
             is_write = op == WRITE
             self._totals[is_write].add(count, bytes_)
@@ -80,8 +90,7 @@ class Target:
                 self._jobs.add(self._job_ids[job], second, "write_bytes" if is_write else "read_bytes", count, bytes_)
             if count:
                 size = -(-bytes_ // count)
-                service_s = (size / self._rate[0] + self._rate[1]) * float(self._slow[place])
-                wait_s = service_s * float(self._waits[place])
+                wait_s, service_s = self._queue.times(look, size)
                 self._tell(is_write, size, count, service_s, wait_s)
                 service.add(is_write, count, wait_s, service_s)
         clients = set()
@@ -125,10 +134,10 @@ class Target:
         return f"{PROC}/obdfilter/{self.name}", f"{PROC}/osd-ldiskfs/{self.name}"
 
 
-def server_looks(sight: Sight, number: int, told: dict[str, dict[str, int]]) -> Files:
-    """What changes on a server: look, file, text, in order. told: gets its targets' sums by their names, once all is over."""
+def server_looks(sight: Sight, number: int, queues: Sequence[Queue], told: dict[str, dict[str, int]]) -> Files:
+    """What changes on a server: look, file, text, in order. queues: of all targets. told: gets its targets' sums by their names, once all is over."""
     each = sight.machine.storage.targets
-    targets = [Target(sight, one) for one in range(number * each, (number + 1) * each)]
+    targets = [Target(sight, one, queues[one]) for one in range(number * each, (number + 1) * each)]
     yield from files(sight, targets, Service(f"{PROC}/ost/OSS/ost_io", (THREADS, THREADS_MIN), ("ost_read", "ost_write")))
     for target in targets:
         told[target.name] = target.totals()

@@ -44,6 +44,7 @@ def write_servers(
     told: dict[str, dict[str, int]] = {}
     tree = FatTree(description)
     flows = ports.flows(sight, tree)
+    queues = [storage.Queue(sight, number) for number in range(description.targets)]
 
     def write(name: str, files: Files, settings: str) -> None:
         (nodes / name).mkdir(exist_ok=True)
@@ -58,7 +59,7 @@ def write_servers(
 
     server = periods(every_s, "lustre_server_period_s", "lustre_job_period_s", "lustre_export_period_s", "fabric_port_period_s")
     for number in range(description.storage.servers):
-        write(names.server(number), with_port(storage.server_looks(sight, number, told), tree.first_server + number), server)
+        write(names.server(number), with_port(storage.server_looks(sight, number, queues, told), tree.first_server + number), server)
     write(names.metadata_server(0), with_port(metadata.server_looks(sight, told), tree.first_metadata), server)
     for number in range(1, description.metadata.servers):
         write(names.metadata_server(number), with_port(metadata.waiting_looks(), tree.first_metadata + number), server)
@@ -68,7 +69,7 @@ def write_servers(
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "w", encoding="utf-8") as file:
             forwarding.write_log(sight, number, file)
-        write(name, with_port(forwarding.server_looks(sight, number, told), number), periods(every_s, "lustre_client_period_s", "fabric_port_period_s") + LOGS)
+        write(name, with_port(forwarding.server_looks(sight, number, queues, told), number), periods(every_s, "lustre_client_period_s", "fabric_port_period_s") + LOGS)
     for number in range(tree.partitions):
         part = f"switch_port_partition = {number + 1}\nswitch_port_partitions = {tree.partitions}\n"
         write(names.watcher(number), ports.watcher_looks(sight, tree, flows, number), periods(every_s, "switch_port_period_s") + part)

@@ -85,6 +85,12 @@ def test_every_servers_sums_are_the_truth(trees, server):
         assert {key: sums[key] for key in expected} == expected
         assert {key: by_job[name][key] for key in expected} == expected, "job by job"
         assert {key: by_client[name][key] for key in expected} == expected, "client by client"
+    asked, by_address = totals(samples, "lustre_osc", target), totals(samples, "lustre_export", lambda sample: sample["instance"])
+    for name in by_target:
+        mine = by_address[f"{name} 10.2.0.1@tcp"]
+        figures = ("read_bytes", "write_bytes", "reads", "writes")
+        assert [asked[name][figure] for figure in figures] == [mine[figure] for figure in figures], "what a client asked for is what its server did for it"
+        assert asked[name]["requests"] == mine["reads"] + mine["writes"] and asked[name]["wait_ns"] > 0
     (mdt,) = totals(samples, "lustre_mdt", target).values()
     expected = truth(trees, "online1-MDT0000")
     assert {key: mdt[key] for key in expected} == expected == {key: by_client["online1-MDT0000"][key] for key in expected}

@@ -174,6 +174,15 @@ def test_the_files_hold_in_the_end_what_the_jobs_did(tmp_path):
         for table in brw.split("\n\n")[1:]:
             cells = [line.split(":")[1].replace("|", " ").split() for line in table.splitlines()[2:]]
             assert [sum(int(cell[place]) for cell in cells) for place in (0, 3)] == [rows.of_ops([op]).operations.sum() for op in ("read", "write")]
+    for number in range(plan.machine.forwarders):
+        texts = last_texts(tmp_path, f"fwd{number + 1:03d}")
+        for target in range(plan.machine.targets):
+            own = activity.storage.of(target)
+            own = own.take(own.source == number)
+            text = texts[f"proc/fs/lustre/osc/online1-OST{target:04x}-osc-ffff880800000000/stats"]
+            for op in ("read", "write"):
+                assert [counted(text, f"{op}_bytes")[place] if own.of_ops([op]).operations.any() else 0 for place in (0, 3)] == [own.of_ops([op]).operations.sum(), own.of_ops([op]).bytes.sum()]
+            assert counted(text, "req_waittime")[0] == own.operations.sum()
     texts = last_texts(tmp_path, "mds1")
     md_stats = texts["proc/fs/lustre/mdt/online1-MDT0000/md_stats"]
     exports = [text for name, text in texts.items() if "/exports/" in name]
@@ -208,6 +217,14 @@ def test_a_slow_target_takes_longer_for_each_request_and_lets_them_wait(tmp_path
 
     others = [times(number) for number in range(21) if number != slow]
     assert times(slow) > 3 * max(others)
+
+    def took_us(number):
+        """As its clients saw it."""
+        found = [counted(last_texts(tmp_path, f"fwd{client + 1:03d}")[f"proc/fs/lustre/osc/online1-OST{number:04x}-osc-ffff880800000000/stats"], "req_waittime") for client in range(2)]
+        return sum(one[3] for one in found if one[0]) / sum(one[0] for one in found)
+
+    # Those of writes and reads of other sizes among them.
+    assert took_us(slow) > 3 * max(took_us(number) for number in range(21) if number != slow)
 
 
 def test_a_slow_forwarding_node_takes_longer_for_each_request(tmp_path):
