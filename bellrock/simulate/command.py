@@ -55,13 +55,19 @@ def run_simulate(
         )
     last_s = time.monotonic()
 
-    def tell(done: Done) -> None:
+    def say(line: str) -> None:
         nonlocal last_s
         if asked_to_end():
             raise KeyboardInterrupt
-        if time.monotonic() - last_s >= TELL_S and done.jobs < source.count:
+        if time.monotonic() - last_s >= TELL_S:
             last_s = time.monotonic()
-            console.say(f"{done.jobs} of {source.count} jobs, {done.records:,} records")
+            console.say(line)
+
+    def tell(done: Done) -> None:
+        say(f"{done.jobs} of {source.count} jobs, {done.records:,} records")
+
+    def tell_trees(done: int, count: int) -> None:
+        say(f"trees of {done} of {count} servers")
 
     with ExitStack() as stack:
         asked_to_end = stack.enter_context(_interrupt_noted())
@@ -79,7 +85,7 @@ def run_simulate(
             if trees is not None:
                 from bellrock.simulate.to_trees import TreeSink
 
-                runs.append(TreeSink(trees, source, look_every_s, with_jobs=job_names))
+                runs.append(TreeSink(trees, source, look_every_s, tell_trees, with_jobs=job_names))
             # Last, since it makes files; and written to first, since it may refuse what comes.
             if state is not None:
                 from bellrock.simulate.to_state import StateSink
@@ -88,7 +94,8 @@ def run_simulate(
                 stack.callback(records[0].close)
             done = simulate(source, records, runs, tell)
         except KeyboardInterrupt:
-            console.say(f"broken off; the jobs that {TRUTH} names are there, whole" + ("; the logs also hold lines of later ones" if runs else ""))
+            more = ("; the logs also hold lines of later ones" if runs else "") + ("; servers' trees are not all there" if trees is not None else "")
+            console.say(f"broken off; the jobs that {TRUTH} names are there, whole{more}")
             raise
         except OSError as error:
             raise BellrockError(f"{error.filename or 'a file'}: cannot be written: {error.strerror}", "see to room and rights there") from error

@@ -29,13 +29,13 @@ LOGS = f'lwfs_server_logs = ["{forwarding.SERVER_LOG}"]\nlwfs_server_time_zone =
 
 
 def write_servers(
-    machine: VirtualMachine, folder: Path, every_s: int = LOOK_EVERY_S, *, with_jobs: bool = True, tell: Callable[[str], None] = lambda node: None
+    machine: VirtualMachine, folder: Path, every_s: int = LOOK_EVERY_S, *, with_jobs: bool = True, tell: Callable[[int, int], None] = lambda done, count: None
 ) -> None:
     """Below `folder`/nodes of each server NAME: NAME/, its root with its logs; NAME.looks.tar, what its files held look after look; NAME.agent.toml, its
     agent's settings. In `folder` servers.json, the sums of each component, switches.json, those of each port of a switch, and replay.json, from when to when they
     are to be looked at and how often.
 
-    every_s: between looks. with_jobs: job_stats name jobs. tell: hears of each node that is written."""
+    every_s: between looks. with_jobs: job_stats name jobs. tell: hears how many nodes are written, of how many."""
     plan = machine.plan
     description = plan.machine
     sight = Sight(description, plan.faults, gather(description, plan.faults, machine.jobs(), plan.start_ns), plan.start_ns // S, every_s, with_jobs)
@@ -46,13 +46,18 @@ def write_servers(
     flows = ports.flows(sight, tree)
     queues = [storage.Queue(sight, number) for number in range(description.targets)]
 
+    count = description.storage.servers + description.metadata.servers + description.forwarders + tree.partitions
+    done = 0
+
     def write(name: str, files: Files, settings: str) -> None:
+        nonlocal done
         (nodes / name).mkdir(exist_ok=True)
         (nodes / f"{name}.agent.toml").write_text(settings, encoding="utf-8")
         with Looks(nodes / f"{name}.looks.tar") as looks:
             for look, path, text in files:
                 looks.add(sight.second(look), path, text)
-        tell(name)
+        done += 1
+        tell(done, count)
 
     def with_port(files: Files, node: int) -> Files:
         return merge(files, ports.node_looks(sight, tree, flows, node), key=lambda file: file[0])

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bellrock.simulate import command
 from bellrock.simulate.to_state import StateSink
 from bellrock.simulate.volume import Plan, simulate
 from bellrock.state import StateLock
@@ -152,6 +153,23 @@ def test_a_virtual_machine_leaves_trees_that_its_site_would_know(tmp_path):
     assert files[0] == files[1] and all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in files[0])
     again = run("--trees", tmp_path / "a", *flags)
     assert again.returncode == 2 and "is not empty" in again.stderr
+
+
+def test_how_far_the_trees_are_is_told_and_they_can_be_broken_off(tmp_path, monkeypatch):
+    said: list[str] = []
+
+    def say(line):
+        said.append(line)
+        if line == "trees of 3 of 5 servers":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(command, "TELL_S", 0)
+    monkeypatch.setattr(command.console, "say", say)
+    source = command.virtual_machine("taihulight", 0.005, 0.1, 6, [], 3, 1_767_225_600 * 10**9)
+    with pytest.raises(KeyboardInterrupt):
+        command.run_simulate(source, state=None, add=False, out=None, lwfs_logs=None, trees=tmp_path, garbage=0.0, look_every_s=60, job_names=True)
+    assert [line for line in said if line.startswith("trees of")] == [f"trees of {done} of 5 servers" for done in (1, 2, 3)]
+    assert "servers' trees are not all there" in said[-1] and not (tmp_path / "replay.json").exists()
 
 
 def read_queue(path: Path):

@@ -163,6 +163,13 @@ def test_ports_wait_as_the_formula_says():
     assert counted.counted[0, ports.WAITED] == pytest.approx(10 * 0.4 * (0.4 / 0.6) * 1e9 / 22, rel=1e-6) and counted.counted[1, ports.WAITED] == 0
 
 
+def test_each_tree_that_is_written_is_told(tmp_path):
+    told = []
+    write_servers(machine(), tmp_path, 600, tell=lambda done, count: told.append((done, count)))
+    trees = sum(1 for path in (tmp_path / "nodes").iterdir() if path.is_dir())
+    assert told == [(done, trees) for done in range(1, trees + 1)] and trees == 7 + 2 + 2 + 1
+
+
 def test_an_idle_machine_counts_nothing():
     idle = replace(machine().plan.machine, others=())
     sight, tree = Sight(idle, [], gather(idle, [], [], START), START // 10**9, 10, True), FatTree(idle)
