@@ -128,6 +128,7 @@ function audit() {
 
 const COMPONENTS = isEmpty ? [] : ["fwd1", "fwd2", "oss1"].flatMap((node, index) => [
   ...["sda", "sdb"].map((instance) => ({ node, component: "block_device", instance, ago: index === 2 ? 900 : 2 })), { node, component: "node", instance: node, ago: 4 },
+  ...(index === 2 ? [{ node, component: "lustre_ost", instance: "online1-OST0003", ago: 2 }, { node, component: "gluster_server", instance: "bricks_b1", ago: 2 }] : []),
 ]);
 
 const SAID = [
@@ -168,6 +169,20 @@ function componentSeries(query) {
     values: [counter("read_bytes", "bytes", GIB, 1), counter("write_bytes", "bytes", 2 * GIB, 2), counter("busy_s", "s", 1, 3),
       { name: "queue_length", kind: "gauge", unit: "requests", what: "Requests in hand.", last: mean, mean, min: mean.map((one) => one && one / 2), max: mean.map((one) => one && one * 2) },
       { name: "read_wait", kind: "histogram", unit: "us", what: "Reads by how long they took.", bounds: [100, 1000, 10_000, null], totals: buckets.map((one) => one.reduce((sum, x) => sum + (x ?? 0) * step, 0)), per_s: buckets }],
+  };
+}
+
+/** For whom a target worked: a Lustre's clients and names of jobs, a brick's clients alone. */
+function componentLoad(query) {
+  const isLustre = query.get("component") === "lustre_ost";
+  const by = (names, total = names.length) => ({ total, rows: names.map((name, n) => ({ name, members: 1 + (n % 3) * 40, read_bytes: Math.round((9 * GIB * noise(n)) / (n + 1)), write_bytes: Math.round((4 * GIB * noise(n + 5)) / (n + 1)),
+    read_ops: isLustre ? 90_000 - n * 1300 : null, write_ops: isLustre ? 40_000 - n * 700 : null, metadata_ops: null })) });
+  const clients = Array.from({ length: 50 }, (_, n) => (n % 9 === 8 ? `10.9.0.${n}@o2ib` : `n${String(n + 1).padStart(3, "0")}`));
+  const isCounted = isLustre || query.get("component") === "gluster_server";
+  return {
+    from_ns: Number(query.get("from_ns")), to_ns: Number(query.get("to_ns")), by_class: isCounted ? by(["compute", "forwarding nodes", "login", "unknown"]) : null,
+    by_group: isCounted ? by(["g1", "g2", "unknown"]) : null, by_client: isCounted ? by(clients, 4096) : null, by_user: isLustre ? by(["ada", "grace", "uid 4444", "<b>unknown"]) : null,
+    by_job: isLustre ? by(JOBS.slice(0, 50).map((index) => job(index).job_id), 137) : null,
   };
 }
 
@@ -213,7 +228,7 @@ function answer(path, query) {
   if (parts[0] === "session") return { name: "ada", role: "admin", via: "owner", expires_ns: null, version: "0.1.0" };
   if (parts[0] === "audit") return audit();
   if (parts[0] === "messages") return messages(query);
-  if (parts[0] === "components") return parts[1] === "series" ? componentSeries(query) : components(query);
+  if (parts[0] === "components") return parts[1] === "series" ? componentSeries(query) : parts[1] === "load" ? componentLoad(query) : components(query);
   if (parts[0] === "status") {
     const agents = ["n001", "n002", "n003"].map((node, index) => ({
       node, seq: 8812 + index * 71, missing: 0, last_seen_ns: (Date.now() - [900, 2400, 95_000][index]) * 1e6,
