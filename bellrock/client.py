@@ -184,6 +184,10 @@ class Client:
         asked = {"node": node, "component": component, "instance": instance, "from_ns": from_ns, "to_ns": to_ns, "points": points, "step_s": step_s}
         return self.get("/api/v1/components/series", **asked)
 
+    def component_load(self, node: str, component: str, instance: str, *, from_ns: int | None = None, to_ns: int | None = None) -> dict[str, Any]:
+        """For whom a component worked in a time: by class, group, client, user and job, None of what its server does not count."""
+        return self.get("/api/v1/components/load", node=node, component=component, instance=instance, from_ns=from_ns, to_ns=to_ns)
+
     def page(self, job_id: str) -> str:
         """The address of the job's page."""
         return f"{self.url}/jobs/{_quoted(job_id)}"

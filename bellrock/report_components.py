@@ -12,6 +12,7 @@ from bellrock import text
 # Who has said nothing for so long: what does not change is told once a minute, and a record may be on its way for a while.
 SILENT_S = 180
 SPARKS = 30
+BY_NAME = "by what programs call their job (job_stats), which they may say of others' I/O, too"
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -44,6 +45,32 @@ def one(answer: dict[str, Any]) -> RenderableType:
     ]
     if answer["values_left_out"]:
         parts.append(Text(f"{text.number(answer['values_left_out'])} values more are too many to show", "yellow"))
+    return Group(*parts)
+
+
+def load(name: str, answer: dict[str, Any], by: str) -> RenderableType:
+    """For whom the component `name` worked, a line each; what else is counted, where that is not."""
+    span = f"{text.instant(answer['from_ns'])} to {text.instant(answer['to_ns'])}"
+    parts: list[RenderableType] = [Text(text.plain(name), "bold"), Text(span, "dim")]
+    told = answer[f"by_{by}"]
+    if told is None:
+        counted = [key.removeprefix("by_") for key, of in answer.items() if key.startswith("by_") and of is not None]
+        hint = f"; it is by {', '.join(counted)}" if counted else ""
+        return Group(*parts, Text(f"nothing was counted by {by} in this time{hint}"))
+    has_members = by != "client"
+    members = ("CLIENTS" if by in ("class", "group") else "NAMES",) if has_members else ()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column(by.upper(), overflow="fold")
+    for column in (*members, "READ", "WRITTEN", "READS", "WRITES", "METADATA"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in told["rows"]:
+        figures = (text.data(row["read_bytes"]), text.data(row["write_bytes"]), *(text.number(row[f"{kind}_ops"]) for kind in ("read", "write", "metadata")))
+        table.add_row(Text(text.plain(row["name"])), *((text.number(row["members"]),) if has_members else ()), *figures)
+    parts.append(table)
+    if told["total"] > len(told["rows"]):
+        parts.append(Text(f"{text.number(told['total'] - len(told['rows']))} more did less"))
+    if by in ("user", "job"):
+        parts.append(Text(BY_NAME, "dim"))
     return Group(*parts)
 
 

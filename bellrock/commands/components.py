@@ -6,10 +6,13 @@ import click
 
 from bellrock import console, output
 from bellrock.commands.jobs import server_for
-from bellrock.errors import EXIT_CODES
+from bellrock.errors import EXIT_CODES, UsageError
 
 # Steps of a chart in a terminal.
 POINTS = 60
+# Of whom a server's targets may tell. A day of many clients takes longer to add up than other questions.
+BY = ("class", "group", "client", "user", "job")
+LOAD_TIMEOUT_S = 120.0
 
 
 @click.command(
@@ -51,12 +54,15 @@ def components(node: str | None, component: str | None, search: str | None, sinc
 @click.command(
     short_help="Show one component over time.",
     help=f"""Show the values of one component over time, the last hour unless told otherwise. NODE, COMPONENT and INSTANCE as `bellrock components` lists them.
+With --by for whom it worked, as far as its server counts its clients (by class, group or client) or names of jobs (by user or job).
 
 \b
 Examples:
   bellrock component fwd1 block_device sda
   bellrock component fwd1 block_device sda --from 6h --to 2h
   bellrock component fwd1 node fwd1 --from 2026-11-22T08:00 --step 60 --json
+  bellrock component oss1 lustre_ost work-OST0003 --by user --from 24h
+  bellrock component oss1 lustre_ost work-OST0003 --by client --json | jq '.by_client.rows[0].name'
 
 {EXIT_CODES}""",
 )
@@ -68,15 +74,24 @@ Examples:
 @click.option(
     "--step", "step_s", metavar="SECONDS", type=click.IntRange(1, 366 * 24 * 3600), help=f"Length of a step. Default: such that there are {POINTS} at most."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, with the values of each step.")
-def component(node: str, component: str, instance: str, from_: str, to: str | None, step_s: int | None, as_json: bool) -> None:
+@click.option("--by", type=click.Choice(BY), help="For whom it worked in that time.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, with the values of each step, or for whom it worked, by all that are counted.")
+def component(node: str, component: str, instance: str, from_: str, to: str | None, step_s: int | None, by: str | None, as_json: bool) -> None:
     from bellrock import report_components
     from bellrock.audit import instant_ns
 
+    if by is not None and step_s is not None:
+        raise UsageError("--step is for values over time, and --by adds up", "leave one of them out")
     from_ns, to_ns = instant_ns(from_, option="--from"), None if to is None else instant_ns(to, option="--to")
     with server_for("component") as lease:
-        answer = lease.client.component(node, component, instance, from_ns=from_ns, to_ns=to_ns, points=POINTS, step_s=step_s)
+        if by is None:
+            answer = lease.client.component(node, component, instance, from_ns=from_ns, to_ns=to_ns, points=POINTS, step_s=step_s)
+        else:
+            lease.client.timeout_s = LOAD_TIMEOUT_S
+            answer = lease.client.component_load(node, component, instance, from_ns=from_ns, to_ns=to_ns)
     if as_json:
         output.show_json(answer)
-    else:
+    elif by is None:
         output.show(report_components.one(answer))
+    else:
+        output.show(report_components.load(f"{node} {component} {instance}", answer, by))

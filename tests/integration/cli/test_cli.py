@@ -40,6 +40,10 @@ MESSAGE = {
 COMPONENT = {"node": "fwd1", "component": "block_device", "instance": "sda/1", "first_ns": START_NS, "last_ns": START_NS + 10**9}
 
 
+FIGURES = {"members": 1, "read_bytes": 4096, "write_bytes": 0, "read_ops": 2, "write_ops": None, "metadata_ops": None}
+LOAD = {"from_ns": START_NS, "to_ns": START_NS + 10**9, "by_class": None, "by_group": None, "by_client": {"rows": [{"name": "n1", **FIGURES}], "total": 1}, "by_user": None, "by_job": None}
+
+
 class FakeApi:
     """Knows job "4711", and any job whose start event lies in `rings`, which is settled once its end event does."""
 
@@ -70,6 +74,8 @@ class FakeApi:
             read = {"name": "read_bytes", "kind": "counter", "unit": "bytes", "what": "Bytes.", "total": 8192.0, "per_s": [4096.0, None]}
             named = {"node": "fwd1", "component": "block_device", "instance": "sda", "instance_what": None, "last_ns": START_NS, "values_left_out": 0}
             return 200, {**named, "from_ns": START_NS, "to_ns": START_NS + 2 * 10**9, "step_s": 1.0, "t_ns": [START_NS, START_NS + 10**9], "values": [read]}
+        if url.path == "/api/v1/components/load":
+            return 200, LOAD
         found = self.find(parts[3])
         if found is None:
             return 404, {"error": {"code": "no_such_job", "message": f"there is no job {parts[3]}", "hint": "see /jobs"}}
@@ -215,6 +221,16 @@ def test_one_component_as_report_and_as_json(api: FakeApi) -> None:
     assert api.asked[-1].endswith("instance=a%2Fb+c&from_ns=1699920000000000000&to_ns=1700006400000000000&points=60&step_s=60")
     assert json.loads(bellrock("component", "fwd1", "block_device", "sda", "--json").stdout)["values"][0]["total"] == 8192
     assert bellrock("component", "fwd1", "block_device", "sda", "--from", "noon").stderr.count("--from noon") == 1
+
+
+def test_for_whom_a_component_worked_as_table_and_as_json(api: FakeApi) -> None:
+    words = ("component", "oss1", "lustre_ost", "work-OST0003", "--by", "client", "--from", "2023-11-14")
+    table = bellrock(*words)
+    assert table.returncode == 0 and "n1      4.0 KiB      0 B      2" in table.stdout, table
+    assert api.asked[-1] == "/api/v1/components/load?node=oss1&component=lustre_ost&instance=work-OST0003&from_ns=1699920000000000000"
+    assert json.loads(bellrock(*words, "--json").stdout) == LOAD
+    refused = bellrock(*words, "--step", "60")
+    assert refused.returncode == 2 and "leave one of them out" in refused.stderr
 
 
 def test_an_unknown_job_is_1_and_says_where_to_look(api: FakeApi) -> None:

@@ -47,6 +47,24 @@ def test_nothing_is_said_so():
     assert printed(report_components.one(ANSWER | {"values": [], "values_left_out": 0}))[-1].startswith("nothing was heard of it in this time")
 
 
+def counted(name, members=1, **changes):
+    return {"name": name, "members": members, "read_bytes": 4096, "write_bytes": 0, "read_ops": 2, "write_ops": None, "metadata_ops": None} | changes
+
+
+LOAD = {"from_ns": 0, "to_ns": S, "by_class": {"rows": [counted("login", 3), counted("x\x1b", read_bytes=1)], "total": 2}, "by_group": None, "by_client": None, "by_user": None} | {
+    "by_job": {"rows": [counted("7", 2)], "total": 1002}
+}  # fmt: skip
+
+
+def test_for_whom_it_worked():
+    lines = printed(report_components.load("oss1 lustre_ost a", LOAD, "class"))
+    assert lines[0] == "oss1 lustre_ost a" and lines[2:] == ["CLASS CLIENTS READ WRITTEN READS WRITES METADATA", "login 3 4.0 KiB 0 B 2 - -", "x? 1 1 B 0 B 2 - -"]
+    jobs = printed(report_components.load("oss1 lustre_ost a", LOAD, "job"))
+    assert jobs[2].startswith("JOB NAMES READ") and jobs[-2:] == ["1,001 more did less", report_components.BY_NAME]
+    assert printed(report_components.load("a", LOAD, "client"))[-1] == "nothing was counted by client in this time; it is by class, job"
+    assert printed(report_components.load("a", dict.fromkeys(LOAD) | {"from_ns": 0, "to_ns": S}, "user"))[-1] == "nothing was counted by user in this time"
+
+
 def test_the_list_tells_how_long_ago_something_was_heard():
     rows = [{"node": "n1", "component": "node", "instance": instance, "first_ns": 0, "last_ns": 90 * S} for instance in ("n1", "")]
     assert printed(report_components.listed(rows, 95 * S)) == ["NODE COMPONENT INSTANCE HEARD", "n1 node n1 5.0 s ago", 'n1 node "" 5.0 s ago']
