@@ -23,6 +23,7 @@ from .served import Served
 STEP_NS = 10 * 10**9
 STEPS_MAX = 2000
 _BYTES = ("read_bytes", "write_bytes")
+_DATA = (*_BYTES, "read_ops", "write_ops")
 
 
 @dataclass
@@ -124,34 +125,46 @@ def _layer(layer: str, told: list[_Told], before: dict[str, Figures], grid: Grid
     whole = together([one.whole for one in (*added, *caches)], grid.count)
     hows = {one.how for one in added}
     how = None if None in hows or not hows else hows.pop() if len(hows) == 1 else "mixed"
-    own = None
+    own, done = None, figures(whole) if heard else blank()
     if how is not None:
         mine = caches if all(one.how == "alone" for one in caches) else []
         owns = together([one.own for one in (*added, *mine) if one.own is not None], grid.count)
         own = figures(owns) if all(one.is_exact for one in added) else _only_bytes(owns)
+    if layer == METADATA:
+        done, own = _of_metadata(done, own)
     # Metadata servers are asked by clients and forwarding nodes, not by storage.
     ahead = [name for name in reversed(before) if (name, layer) != (STORAGE, METADATA)]
     of = next((name for name in ahead if any(before[name][one] is not None for one in _BYTES)), None)
     amplification = {direction: _ratio(own, before[of] if of else None, f"{direction}_bytes") for direction in ("read", "write")}
     if layer == METADATA:
-        # Few keep small files' data, too: that most have none says nothing.
+        # That a job has none of the data that is kept there says nothing.
         amplification = {direction: ratio or None for direction, ratio in amplification.items()}
     if own is not None:
         before[layer] = own
     return {
-        "layer": layer, "figures": figures(whole) if heard else blank(), "own": own, "how": how, "of": of, "amplification": amplification,
-        "other_jobs": len(set().union(*(jobs.keys for jobs in {one.part.other_jobs for one in told}))), "components": [_component(one, bool(of_files) and serves(one.part.served) == "devices") for one in told],
+        "layer": layer, "figures": done, "own": own, "how": how, "of": of, "amplification": amplification,
+        "other_jobs": len(set().union(*(jobs.keys for jobs in {one.part.other_jobs for one in told}))), "components": [_component(layer, one, bool(of_files) and serves(one.part.served) == "devices") for one in told],
     }  # fmt: skip
 
 
-def _component(told: _Told, is_beneath: bool) -> dict[str, Any]:
-    served, own = told.part.served, None
+def _of_metadata(whole: Figures, own: Figures | None) -> tuple[Figures, Figures | None]:
+    """Few metadata servers keep small files' data, too: of those that had nothing to do with any, data is not told, rather than 0."""
+    if any(whole[name] for name in _DATA):
+        return whole, own
+    nothing = dict.fromkeys((*_DATA, "read_latency", "write_latency"))
+    return whole | nothing, own and own | nothing
+
+
+def _component(layer: str, told: _Told, is_beneath: bool) -> dict[str, Any]:
+    served, own, whole = told.part.served, None, figures(told.whole) if told.is_heard else blank()
     if told.own is not None:
         own = figures(told.own) if told.is_exact else _only_bytes(told.own)
+    if layer == METADATA:
+        whole, own = _of_metadata(whole, own)
     return {
         "node": served.node, "component": served.component, "instance": served.instance, "target": served.target, "is_certain": served.is_certain,
         "is_beneath": is_beneath,
-        "figures": figures(told.whole) if told.is_heard else blank(), "own": own, "how": told.how, "other_jobs": len(told.part.other_jobs.keys),
+        "figures": whole, "own": own, "how": told.how, "other_jobs": len(told.part.other_jobs.keys),
         "jobs": list(told.part.other_jobs.keys[:JOBS_SHOWN_MAX]), "known_s": float(told.whole.known_s.sum()),
     }  # fmt: skip
 

@@ -271,6 +271,18 @@ def test_how_the_cache_of_a_forwarding_node_did(lustre, tmp_path):
     assert forwarding["figures"]["metadata"] == [{"name": "v4_open", "ops": 3, "mean_s": None}]
 
 
+def test_of_metadata_servers_that_keep_no_data_none_is_told(lustre):
+    data = ("read_bytes", "write_bytes", "read_ops", "write_ops", "read_latency", "write_latency")
+    named(lustre)
+    metadata = layer_of(of_job(lustre), "metadata")
+    for told_ in (metadata, metadata["components"][0]):
+        assert [told_[whose][name] for whose in ("figures", "own") for name in data] == [None] * 12 and told_["own"]["metadata_ops"] > 0
+    lustre.store.sample_rows.append(told(*MDT[:1], "lustre_mdt", MDT[1], 99, 100, read_bytes=7, write_bytes=0, reads=1))
+    lustre.store.sample_rows.append(each(*MDT[:1], "lustre_job", MDT[1], "7", 99, 100, read_bytes=0))
+    metadata = layer_of(of_job(lustre), "metadata")
+    assert (metadata["figures"]["read_bytes"], metadata["figures"]["write_bytes"], metadata["own"]["read_bytes"], metadata["amplification"]["read"]) == (7, 0, 0, None)
+
+
 def test_caches_of_many_nodes_are_not_looked_at(lustre, monkeypatch):
     monkeypatch.setattr("jobdb.layers.served.CACHE_NODES_MAX", 0)
     lustre.store.sample_rows.append(told("n1", "lustre_client", "work", 0, 100, readahead_hits=1))

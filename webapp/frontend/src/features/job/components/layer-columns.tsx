@@ -3,7 +3,7 @@ import { componentPath } from "@/shared/paths";
 import type { Column } from "@/shared/ui/table";
 import { UNKNOWN, formatBytes, formatCount, formatPlain } from "@/shared/units";
 import { inWords } from "@/shared/words";
-import type { LayerComponent } from "../api/get-layers";
+import type { Layer, LayerComponent } from "../api/get-layers";
 import { NOT_TOLD, knownWords, latencyWords, serviceOf, shownFigures, volumeTitle } from "./layer-words";
 
 export const componentKey = ({ node, component, instance }: LayerComponent) => JSON.stringify([node, component, instance]);
@@ -76,7 +76,7 @@ export function layerColumns({ rows, wholeS, span, onPick }: ColumnsOf): Column<
   ];
 }
 
-/** Columns of which nothing is told by any of the components are left out, but for the bytes of what stores them. */
-export function toldColumns(columns: readonly Column<LayerComponent>[], rows: readonly LayerComponent[]): Column<LayerComponent>[] {
-  return columns.filter(({ key, value }) => key.endsWith("_bytes") || rows.some((row) => value?.(row) != null));
+/** Columns of which nothing is told by any of the layer's components are left out, but for the bytes of what stores them. */
+export function toldColumns(columns: readonly Column<LayerComponent>[], { layer, components }: Pick<Layer, "layer" | "components">): Column<LayerComponent>[] {
+  return columns.filter(({ key, value }) => (key.endsWith("_bytes") && layer !== "metadata") || components.some((row) => value?.(row) != null));
 }

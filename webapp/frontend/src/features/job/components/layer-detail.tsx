@@ -101,7 +101,7 @@ function Components({ layer, answer, chosen, isAdmin, onPick }: ComponentsProps)
   const sort = params.get("layer_sort");
   const wholeS = (answer.to_ns - answer.from_ns) / 1e9;
   const span = isAdmin ? new URLSearchParams({ from_ns: String(answer.from_ns), to_ns: String(answer.to_ns) }) : null;
-  const columns = toldColumns(layerColumns({ rows: layer.components, wholeS, span, onPick }), layer.components);
+  const columns = toldColumns(layerColumns({ rows: layer.components, wholeS, span, onPick }), layer);
   const sorted = sort === null ? byWork(layer.components) : sortRows(layer.components, columns, sort);
   const rows = all ? sorted : sorted.slice(0, SHOWN_FIRST);
   return (

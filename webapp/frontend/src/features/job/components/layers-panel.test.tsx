@@ -94,8 +94,10 @@ describe("components", () => {
     expect(byWork([silent, busy, written]).map(({ node }) => node)).toEqual(["oss3", "oss1", "oss2"]);
     expect(sortRows([silent, busy, written], columns, "read_bytes").map(({ node }) => node)[0]).toBe("oss1");
   });
-  it("columns that none of them tells are left out, bytes never", () =>
-    expect(toldColumns(columns, [busy, silent]).map(({ key }) => key)).toEqual(["component", "read_bytes", "write_bytes", "queue_mean", "own", "other_jobs", "known_s"]));
+  it("columns that none of them tells are left out, bytes of what stores them never", () =>
+    expect((["storage", "metadata"] as const).map((layer) => toldColumns(columns, { layer, components: [busy, silent] }).map(({ key }) => key))).toEqual([
+      ["component", "read_bytes", "write_bytes", "queue_mean", "own", "other_jobs", "known_s"], ["component", "read_bytes", "queue_mean", "own", "other_jobs", "known_s"],
+    ]));
   it("name their kind once where it is the same", () => {
     const named = (rows: typeof busy[]) => { const [first] = layerColumns({ rows, wholeS: 100, span: null, onPick: () => undefined }); return [first!.header, shown(first!.cell(rows[0]!)).includes("muted")]; };
     expect(named([busy, written])).toEqual(["OST", false]);
