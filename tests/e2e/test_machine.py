@@ -88,6 +88,19 @@ def test_every_job_is_told_as_it_was(machine: Machine) -> None:
         assert told["node_names"] == known["node_names"] and profile["processes"] == profile["nodes"] == known["nodes"], job
 
 
+def test_every_ports_figures_are_told_as_they_were(machine: Machine) -> None:
+    ports = json.loads((machine.folder / "switches.json").read_text())
+    replay = json.loads((machine.folder / "replay.json").read_text())
+    span = f"from_ns={replay['start_s'] * 10**9}&to_ns={(replay['start_s'] + (replay['looks'] + 1) * replay['look_every_s']) * 10**9}"
+    busiest = max(ports, key=lambda name: ports[name]["transmit_bytes"])
+    idle = next(name for name, told in ports.items() if told["peer"] == "mds2")
+    for name in (busiest, idle):
+        answer = machine.site.get(f"/api/v1/components/series?node=ibwatch1&component=switch_port&instance={name}&step_s=3600&{span}")
+        totals = {value["name"]: value["total"] for value in answer["values"] if value["kind"] == "counter"}
+        assert {figure: totals.get(figure, 0) for figure in ports[name] if figure != "peer"} == {figure: value for figure, value in ports[name].items() if figure != "peer"}, name
+    assert ports[busiest]["transmit_bytes"] > 10**9
+
+
 def test_every_jobs_way_is_told_as_it_was(machine: Machine) -> None:
     for job, known in machine.truth.items():
         (system,) = machine.site.get(f"/api/v1/jobs/{job}/layers")["file_systems"]
