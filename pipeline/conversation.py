@@ -108,15 +108,18 @@ class Conversation:
         Unwelcome where it holds a record of a node that is not the client's."""
         job = self._writer.put(window, self._client)
         lost: OSError | None = None
-        while not job.done.wait(self._pace.keepalive_s):
-            if not self._writer.alive():
-                return False
-            if lost is None:
-                try:
-                    self._connection.sendall(ack(0))
-                except OSError as error:
-                    # Stay until the window is settled all the same: the bound on connections is the bound on queued windows.
-                    lost = error
+        try:
+            while not job.done.wait(self._pace.keepalive_s):
+                if not self._writer.alive():
+                    return False
+                if lost is None:
+                    try:
+                        self._connection.sendall(ack(0))
+                    except OSError as error:
+                        # Stay until the window is settled all the same: the bound on connections is the bound on queued windows.
+                        lost = error
+        finally:
+            job.leave()
         if job.foreign is not None:
             raise Unwelcome(
                 f"a record of node {quoted(job.foreign)} was among the {len(window.payloads)} of a window, of which nothing is stored; "
