@@ -5,8 +5,9 @@ from itertools import islice
 
 from pipeline.store.mark import Key, Mark
 
-# A node gets a boot with every restart, so the table grows for ever; boots beyond these many are looked up when they send again.
-MARKS_KEPT = 10_000
+# A node gets a boot with every restart, so the table grows for ever; boots beyond these many are looked up, one by one, when they send again. More than the
+# largest machines have nodes, which all send in turn; 30 MiB.
+MARKS_KEPT = 65_536
 
 
 class Marks:
