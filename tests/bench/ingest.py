@@ -17,7 +17,6 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.error
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +24,10 @@ from statistics import median
 
 import orjson
 
-from bellrock.ports import free_port
 from bellrock.stack.elasticsearch import Elasticsearch
 from bellrock.stack.redis import Redis
-from pipeline import redis_client
-from pipeline.queue.redis import RedisSettings
 from pipeline.schema import KINDS
+from tests.bench._log_server import GROUP, LIMIT_S, count, found_records, log_server, pids, processor_s
 from tests.bench._windows import events, of_other_boots, save
 
 NODES = 50
@@ -39,10 +36,6 @@ WARM_ROUNDS, ROUNDS = 5, 9
 CLIENTS = (1, 2, 4)
 BODY_EVENTS = 5000
 HEAP_MIB = 2048
-LIMIT_S = 600.0
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-GROUP = "bench"
-QUEUE = RedisSettings.name
 # Of the SIOX paper: metrics a second into Elasticsearch.
 SIOX_METRICS_PER_S = 750_000
 
@@ -69,7 +62,7 @@ def run() -> list[dict]:
     try:
         elastic.start()
         redis.start()
-        port, server = _log_server(folder, elastic, redis)
+        port, server = log_server(folder, elastic, redis)
         by_node = events(RECORDS, NODES, seed=1)
         rounds = [_round(of_other_boots(by_node, number), folder, elastic, redis, server, port) for number in range(WARM_ROUNDS + ROUNDS)]
         rounds = rounds[WARM_ROUNDS:]
@@ -103,64 +96,32 @@ def run() -> list[dict]:
     ]  # fmt: skip
 
 
-def _log_server(folder: Path, elastic: Elasticsearch, redis: Redis) -> tuple[int, subprocess.Popen]:
-    port = free_port("127.0.0.1")
-    settings = folder / "server.toml"
-    settings.write_text(
-        f'[store]\nkind = "elasticsearch"\n[elasticsearch]\nurls = ["{elastic.url}"]\n[queue]\nkind = "redis"\nurl = "{redis.url}"\n'
-        f'[group]\nname = "{GROUP}"\n[ingest]\nport = {port}\n'
-    )
-    state = folder / "state"
-    state.mkdir()
-    command = [sys.executable, "-m", "bellrock", "ingest", "--config", str(settings)]
-    with open(folder / "ingest.log", "wb") as log:
-        server = subprocess.Popen(command, env=os.environ | {"BELLROCK_STATE": str(state)}, stdout=log, stderr=log)
-    until = time.monotonic() + LIMIT_S
-    while True:
-        try:
-            http.client.HTTPConnection("127.0.0.1", port, timeout=1).connect()
-            return port, server
-        except OSError:
-            if server.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"bellrock ingest did not start:\n{(folder / 'ingest.log').read_text()}") from None
-            time.sleep(0.05)
-
-
 def _round(by_node: dict[str, list[bytes]], folder: Path, elastic: Elasticsearch, redis: Redis, server: subprocess.Popen, port: int) -> Round:
     total = sum(map(len, by_node.values()))
     save(folder / "windows", by_node)
     _await_merges(elastic)
-    before = _count(elastic)
-    own, all_of = [server.pid, *_pids(redis)], [server.pid, *_pids(redis), *_pids(elastic)]
+    before = count(elastic)
+    own, all_of = [server.pid, *pids(redis)], [server.pid, *pids(redis), *pids(elastic)]
     agents = [sys.executable, "-m", "tests.bench._windows", str(port), str(folder / "windows")]
     with subprocess.Popen(agents, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sender:
         sender.stdout.readline()  # it has read what it sends
-        cpu_s, own_cpu_s = _cpu_s(all_of), _cpu_s(own)
+        cpu_s, own_cpu_s = processor_s(all_of), processor_s(own)
         began = time.perf_counter()
         sender.communicate(b"go\n", timeout=LIMIT_S)
     if sender.returncode:
         raise RuntimeError(f"the agents' program ended with {sender.returncode}")
-    client = redis_client.connect(redis.url, None, LIMIT_S, LIMIT_S)
-    # What is stored has left the queue.
-    while client.exists(QUEUE) or next(client.scan_iter(f"{QUEUE}:taken:*", count=1000), None) is not None:
-        if time.perf_counter() - began > LIMIT_S:
-            raise RuntimeError(f"not all records were stored:\n{(folder / 'ingest.log').read_text()[-4000:]}")
-        time.sleep(0.02)
-    # As readers of ours do before they ask.
-    elastic.ask("bellrock-run-*/_refresh", "POST", timeout_s=LIMIT_S)
-    found = _count(elastic) - before
+    found = found_records(elastic, redis, folder, began + LIMIT_S) - before
     end_to_end = total / (time.perf_counter() - began)
-    client.close()
     if found != total:
         raise RuntimeError(f"{found} of {total} records are found")
-    cpu_s, own_cpu_s = _cpu_s(all_of) - cpu_s, _cpu_s(own) - own_cpu_s
+    cpu_s, own_cpu_s = processor_s(all_of) - cpu_s, processor_s(own) - own_cpu_s
     bodies = _bodies([line for lines in by_node.values() for line in lines])
     ceilings, ceiling_cpu_s = {}, {}
     for clients in CLIENTS:
         _await_merges(elastic)
-        before_s = _cpu_s(_pids(elastic))
+        before_s = processor_s(pids(elastic))
         ceilings[clients] = total / _ceiling(elastic, bodies, clients)
-        ceiling_cpu_s[clients] = _cpu_s(_pids(elastic)) - before_s
+        ceiling_cpu_s[clients] = processor_s(pids(elastic)) - before_s
     found = Round(total, end_to_end, ceilings, cpu_s, own_cpu_s, ceiling_cpu_s)
     print(f"  {found}", flush=True)
     return found
@@ -210,16 +171,6 @@ def _ceiling(elastic: Elasticsearch, bodies: Sequence[bytes], clients: int) -> f
     return took
 
 
-def _count(elastic: Elasticsearch) -> int:
-    """Records that are found; 0 while an index that was just made has no shard yet."""
-    try:
-        return elastic.ask("bellrock-run-*/_count", timeout_s=LIMIT_S)["count"]
-    except urllib.error.HTTPError as error:
-        if error.code != 503:
-            raise
-        return 0
-
-
 def _await_merges(elastic: Elasticsearch) -> None:
     """Until what was written before takes no more of the processors."""
     until = time.monotonic() + LIMIT_S
@@ -233,19 +184,4 @@ def _bytes_per_record(elastic: Elasticsearch) -> float:
     """Of all that was stored, its books and sums too, when segments are merged as they will be."""
     elastic.ask("bellrock-*/_forcemerge?max_num_segments=1", "POST", timeout_s=LIMIT_S)
     elastic.ask("bellrock-*/_flush", "POST", timeout_s=LIMIT_S)
-    return elastic.ask("bellrock-*/_stats/store")["_all"]["primaries"]["store"]["size_in_bytes"] / _count(elastic)
-
-
-def _pids(part: Elasticsearch | Redis) -> list[int]:
-    pid = part.pid
-    if pid is None:
-        raise RuntimeError(f"{part.title} does not run")
-    return [pid]
-
-
-def _cpu_s(pids: Sequence[int]) -> float:
-    total = 0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        total += int(fields[11]) + int(fields[12])
-    return total * TICK_S
+    return elastic.ask("bellrock-*/_stats/store")["_all"]["primaries"]["store"]["size_in_bytes"] / count(elastic)
