@@ -30,7 +30,7 @@ from bellrock.stack.elasticsearch import Elasticsearch
 from bellrock.stack.redis import Redis
 from pipeline import redis_client
 from tests.bench.agent_footprint import rss_mb
-from tests.bench._days import DAY_S, PEAK, Packed
+from tests.bench._days import DAY_S, Packed
 from tests.bench._log_server import GROUP, LIMIT_S, QUEUE, count, found_records, log_server, pids, processor_s
 
 SHARE = float(os.environ.get("BELLROCK_BENCH_SCALE_SHARE", "1"))
@@ -40,8 +40,9 @@ HEAP_MIB = 2048
 # Of records of 500 bytes: as many as may wait (1,000,000), and those that the storing half has taken, which may be as many.
 REDIS_MIB = 1536
 # What all of it takes of the disk at most, windows, indices before they are merged and Redis' log.
-DISK_BYTES = 45 << 30
+DISK_BYTES = 32 << 30
 BEACON_GB = 100
+PEAK = 10
 # Memory that is needed more once all nodes are known than when a tenth of the day has passed: none, but for what the allocator holds back.
 GROWTH_PCT_MAX = 10
 SAMPLE_S, TELL_S = 1.0, 60.0
