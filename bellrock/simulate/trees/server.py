@@ -5,7 +5,7 @@ from typing import Protocol
 
 from bellrock.simulate import names
 from bellrock.simulate.trees.activity import Sight
-from bellrock.simulate.trees.lustre_text import Stat, stats
+from bellrock.simulate.trees.lustre_files import File, Service
 
 # Lustre's network: that of addresses for which the topology names no other.
 NETWORK = "tcp"
@@ -21,7 +21,7 @@ def nid(net: str, number: int) -> str:
 class Part(Protocol):
     """What a server serves."""
 
-    def first(self, second: int) -> Iterator[tuple[str, str]]:
+    def first(self, second: int) -> Iterator[File]:
         """All its files, before anything was done."""
         ...
 
@@ -29,49 +29,13 @@ class Part(Protocol):
         """The looks at which it has done something, and what."""
         ...
 
-    def changed(self, look: int, what: slice, second: int, service: "Service") -> Iterator[tuple[str, str]]:
+    def changed(self, look: int, what: slice, second: int, service: Service) -> Iterator[File]:
         """Its files at a look, once it has done `what`."""
         ...
 
-    def stale(self, second: int) -> Iterator[tuple[str, str]]:
+    def stale(self, second: int) -> Iterator[File]:
         """What changes at a look at which it has done nothing."""
         ...
-
-
-class Service:
-    """A service's queue, as its `stats` file tells of it."""
-
-    def __init__(self, folder: str, threads: tuple[int, int], operations: Sequence[str]) -> None:
-        self._folder, self._threads, self._names = folder, threads, operations
-        self._waits, self._depth, self._active, self._timeout, self._buffers = (Stat() for _ in range(5))
-        self._served = [Stat() for _ in operations]
-
-    def add(self, which: int, count: int, wait_s: float, service_s: float) -> None:
-        """So many requests of one of its operations."""
-        wait_us, service_us = round(wait_s * 1e6), round(service_s * 1e6)
-        depth = min(round(wait_s / service_s), 10_000) if service_s else 0
-        self._waits.add(count, count * wait_us)
-        self._depth.add(count, count * depth)
-        self._active.add(count, count * min(depth + 1, self._threads[0]))
-        self._timeout.add(count, count * 15)
-        self._buffers.add(count, count * 64)
-        self._served[which].add(count, count * service_us)
-
-    def first(self, second: int) -> Iterator[tuple[str, str]]:
-        """Its files before any request."""
-        yield f"{self._folder}/threads_max", f"{self._threads[0]}\n"
-        yield f"{self._folder}/threads_min", f"{self._threads[1]}\n"
-        yield f"{self._folder}/threads_started", f"{self._threads[0]}\n"
-        yield from self.changed(second)
-
-    def changed(self, second: int) -> Iterator[tuple[str, str]]:
-        """Its file once more requests came."""
-        lines = [
-            self._waits.line("req_waittime", "usec", True), self._depth.line("req_qdepth", "reqs", True), self._active.line("req_active", "reqs", True),
-            self._timeout.line("req_timeout", "sec", True), self._buffers.line("reqbuf_avail", "bufs", True),
-            *(stat.line(name, "usec", True) for stat, name in zip(self._served, self._names, strict=True)),
-        ]  # fmt: skip
-        yield f"{self._folder}/stats", stats(second, lines)
 
 
 def files(sight: Sight, parts: Sequence[Part], service: Service) -> Files:

@@ -8,12 +8,11 @@ from bellrock.simulate import names
 from bellrock.simulate.model import OPS
 from bellrock.simulate.trees import queueing
 from bellrock.simulate.trees.activity import Sight, moved, others_first, summed
-from bellrock.simulate.trees.lustre_text import PROC, JobStats, Stat, Table, brw_stats, log_row, stats
-from bellrock.simulate.trees.server import Files, Service, files, nid
+from bellrock.simulate.trees.lustre_files import OST_BYTES, Disk, File, Service, io_service, object_target
+from bellrock.simulate.trees.server import Files, files, nid
 
-PAGE_BYTES = 4096
 KIB = 1024
-READ, WRITE = OPS.index("read"), OPS.index("write")
+WRITE = OPS.index("write")
 # What a target has, so many KiB and files, and how full it is at first: ours.
 TARGET_KIB, TARGET_FILES = 100 << 30, 1 << 28
 FULL_SHARE = (2, 5)
@@ -22,7 +21,6 @@ FILE_KIB = 1024
 THREADS, THREADS_MIN = 512, 3
 # Bounds of the rows of I/O times, s: up to 1, 2, 4 … ms.
 _TIME_BOUNDS = tuple((1 << row) / 1000 for row in range(20))
-_OST_REQUESTS = ("getattr", "setattr", "punch", "sync", "destroy", "create", "statfs", "get_info", "set_info", "quotactl")
 
 
 class Queue:
@@ -52,24 +50,18 @@ class Target:
         self._queue = queue
         self._rows, self._job_ids = rows, sight.activity.job_ids
         self._moved = moved(rows, sight.every_s * 1000)
-        self._totals = [Stat(), Stat()]
-        self._tables = [Table("pages per bulk r/w     rpcs  % cum % |  rpcs        % cum %", True)]
-        self._tables += [Table(f"{title} ios   % cum % |  ios         % cum %", is_log) for title, is_log in (("disk I/Os in flight   ", False), ("I/O time (1/1000s)    ", True), ("disk I/O size         ", True))]
-        self._jobs = JobStats(("read_bytes", "write_bytes"), _OST_REQUESTS) if sight.with_jobs else None
-        self._clients = others_first(machine)[-1]
-        self._by_client = [[Stat(), Stat()] for _ in range(machine.forwarders)]
+        self._files = object_target(self.name, sight.with_jobs)
+        self._disk = Disk()
+        self._exports, self._clients = others_first(machine)[-1], [nid(names.FORWARDING_NET, client) for client in range(machine.forwarders)]
 
-    def first(self, second: int) -> Iterator[tuple[str, str]]:
+    def first(self, second: int) -> Iterator[File]:
         """All its files, before anything was done."""
-        own, disk = self._folders()
-        yield f"{own}/num_exports", f"{self._clients}\n"
+        yield f"{self._files.own}/num_exports", f"{self._exports}\n"
         for name, value in (("kbytestotal", TARGET_KIB), ("filestotal", TARGET_FILES)):
-            yield f"{disk}/{name}", f"{value}\n"
+            yield f"{self._files.disk}/{name}", f"{value}\n"
         yield from self._counted(second)
-        for client in range(len(self._by_client)):
-            yield self._export(client, second)
-        if self._jobs is not None:
-            yield f"{own}/job_stats", self._jobs.text(second)
+        yield from (self._files.export(client, second) for client in self._clients)
+        yield from self._files.job_stats(second)
 
     def looks(self) -> Iterator[tuple[int, slice]]:
         """The looks at which it has done something, and what."""
@@ -81,63 +73,51 @@ class Target:
         sums = {"read_bytes": reads.bytes, "write_bytes": writes.bytes, "read_ops": reads.operations, "write_ops": writes.operations}
         return {name: int(values.sum()) for name, values in sums.items()}
 
-    def changed(self, look: int, what: slice, second: int, service: "Service") -> Iterator[tuple[str, str]]:
+    def changed(self, look: int, what: slice, second: int, service: Service) -> Iterator[File]:
         """Its files at a look, once it has done `what`."""
         for job, op, bytes_, count in summed(self._moved, what, self._rows.job, self._rows.op):
-            is_write = op == WRITE
-            self._totals[is_write].add(count, bytes_)
-            if self._jobs is not None:
-                self._jobs.add(self._job_ids[job], second, "write_bytes" if is_write else "read_bytes", count, bytes_)
+            name = OST_BYTES[op == WRITE]
+            self._files.counts.add(name, count, bytes_)
+            if self._files.jobs is not None:
+                self._files.jobs.add(self._job_ids[job], second, name, count, bytes_)
             if count:
                 size = -(-bytes_ // count)
                 wait_s, service_s = self._queue.times(look, size)
-                self._tell(is_write, size, count, service_s, wait_s)
-                service.add(is_write, count, wait_s, service_s)
+                self._tell(op == WRITE, size, count, service_s, wait_s)
+                service.add(op == WRITE, count, wait_s, service_s)
         clients = set()
         for client, op, bytes_, count in summed(self._moved, what, self._rows.source, self._rows.op):
-            self._by_client[client][op == WRITE].add(count, bytes_)
+            self._files.add_of_client(self._clients[client], OST_BYTES[op == WRITE], count, bytes_)
             clients.add(client)
         yield from self._counted(second)
-        yield from (self._export(client, second) for client in sorted(clients))
-        if self._jobs is not None:
-            yield f"{self._folders()[0]}/job_stats", self._jobs.text(second)
+        yield from (self._files.export(self._clients[client], second) for client in sorted(clients))
+        yield from self._files.job_stats(second)
 
-    def stale(self, second: int) -> Iterator[tuple[str, str]]:
+    def stale(self, second: int) -> Iterator[File]:
         """What goes while it does nothing."""
-        if self._jobs is not None and self._jobs.is_stale(second):
-            yield f"{self._folders()[0]}/job_stats", self._jobs.text(second)
+        return self._files.stale(second)
 
     def _tell(self, is_write: bool, size: int, count: int, service_s: float, wait_s: float) -> None:
-        pages, in_flight, times, sizes = self._tables
-        pages.add(is_write, log_row(-(-size // PAGE_BYTES)), count)
-        in_flight.add(is_write, min(round(wait_s / service_s), 30), count)
-        sizes.add(is_write, log_row(max(size, PAGE_BYTES)), count)
+        self._disk.add_rpcs(is_write, size, count)
+        self._disk.add_ios(is_write, size, round(wait_s / service_s), count)
         for row, part in enumerate(queueing.spread(np.array([count]), np.array([service_s]), _TIME_BOUNDS)[0].tolist()):
-            times.add(is_write, row, part)
+            self._disk.add_times(is_write, row, part)
 
-    def _export(self, client: int, second: int) -> tuple[str, str]:
-        reads, writes = self._by_client[client]
-        return f"{self._folders()[0]}/exports/{nid(names.FORWARDING_NET, client)}/stats", stats(second, (reads.line("read_bytes", "bytes"), writes.line("write_bytes", "bytes")))
-
-    def _counted(self, second: int) -> Iterator[tuple[str, str]]:
-        own, disk = self._folders()
-        reads, writes = self._totals
-        yield f"{own}/stats", stats(second, (reads.line("read_bytes", "bytes"), writes.line("write_bytes", "bytes")))
-        yield f"{disk}/brw_stats", brw_stats(second, self._tables)
-        used = TARGET_KIB * FULL_SHARE[0] // FULL_SHARE[1] + writes.sum // KIB
+    def _counted(self, second: int) -> Iterator[File]:
+        disk = self._files.disk
+        yield self._files.counted(second)
+        yield f"{disk}/brw_stats", self._disk.text(second)
+        used = TARGET_KIB * FULL_SHARE[0] // FULL_SHARE[1] + self._files.counts.bytes_of("write_bytes") // KIB
         free = max(TARGET_KIB - used, 0)
         yield f"{disk}/kbytesfree", f"{free}\n"
         yield f"{disk}/kbytesavail", f"{free * 19 // 20}\n"
         yield f"{disk}/filesfree", f"{max(TARGET_FILES - used // FILE_KIB, 0)}\n"
-
-    def _folders(self) -> tuple[str, str]:
-        return f"{PROC}/obdfilter/{self.name}", f"{PROC}/osd-ldiskfs/{self.name}"
 
 
 def server_looks(sight: Sight, number: int, queues: Sequence[Queue], told: dict[str, dict[str, int]]) -> Files:
     """What changes on a server: look, file, text, in order. queues: of all targets. told: gets its targets' sums by their names, once all is over."""
     each = sight.machine.storage.targets
     targets = [Target(sight, one, queues[one]) for one in range(number * each, (number + 1) * each)]
-    yield from files(sight, targets, Service(f"{PROC}/ost/OSS/ost_io", (THREADS, THREADS_MIN), ("ost_read", "ost_write")))
+    yield from files(sight, targets, io_service((THREADS, THREADS_MIN)))
     for target in targets:
         told[target.name] = target.totals()
