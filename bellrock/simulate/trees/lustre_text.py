@@ -16,11 +16,15 @@ class Stat:
         self.count = self.sum = self.squares = self.least = self.most = self._begun = 0
 
     def add(self, count: int, total: int) -> None:
-        """So many, all of about the same size. What comes before any is done counts with the next."""
-        total += self._begun
-        self._begun = 0 if count else total
+        """So many, all of about the same size. What comes before the first is done counts with that; what comes without any later is of those before."""
         if not count:
+            if self.count:
+                self.sum += total
+            else:
+                self._begun += total
             return
+        total += self._begun
+        self._begun = 0
         low, high = total // count, -(-total // count)
         self.least = low if not self.count else min(self.least, low)
         self.most = max(self.most, high)

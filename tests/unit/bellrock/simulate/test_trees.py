@@ -125,6 +125,8 @@ def test_texts_say_what_was_counted():
     stat.add(3, 6)
     stat.add(1, 100)
     assert stat.line("read_bytes", "bytes").split() == ["read_bytes", "4", "samples", "[bytes]", "3", "100", "110"]
+    stat.add(0, 7)
+    assert stat.line("read_bytes", "bytes").split()[1:] == ["4", "samples", "[bytes]", "3", "100", "117"]
     assert [log_row(value) for value in (0, 1, 2, 3, 4, 5, 256, 257, 1 << 60)] == [0, 0, 1, 2, 2, 3, 8, 9, 31]
     table = Table("pages", True)
     table.add(True, 0, 1)
