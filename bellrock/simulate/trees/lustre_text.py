@@ -76,13 +76,13 @@ class Table:
     def add(self, is_write: bool, row: int, count: int) -> None:
         self.counts[is_write][min(row, LOG_ROWS - 1)] += count
 
-    def lines(self) -> list[str]:
-        """The table under its title, with shares in percent, up to the last row that has anything."""
+    def lines(self, from_first: bool = False) -> list[str]:
+        """The table under its title, with shares in percent, up to the last row that has anything. from_first: only from the first one that has."""
         reads, writes = self.counts
         totals = [max(sum(column), 1) for column in self.counts]
-        last = max((row for row in range(LOG_ROWS) if reads[row] or writes[row]), default=-1)
+        used = [row for row in range(LOG_ROWS) if reads[row] or writes[row]]
         result, sums = [self.title], [0, 0]
-        for row in range(last + 1):
+        for row in range(used[0] if from_first else 0, used[-1] + 1) if used else ():
             cells = []
             for which, column in enumerate((reads, writes)):
                 sums[which] += column[row]
@@ -100,7 +100,7 @@ def brw_stats(second: int, tables: Sequence[Table]) -> str:
     """A `brw_stats` file."""
     parts = [f"snapshot_time:         {second}.000000000 (secs.nsecs)"]
     for table in tables:
-        parts += ["", "                           read      |     write", *table.lines()]
+        parts += ["", "                           read      |     write", *table.lines(from_first=True)]
     return "\n".join(parts) + "\n"
 
 

@@ -132,6 +132,10 @@ def test_texts_say_what_was_counted():
     table.add(True, 0, 1)
     table.add(False, 11, 3)
     assert [line.split()[0] for line in table.lines()][:3] == ["pages", "1:", "2:"] and table.lines()[-1].split()[:2] == ["2K:", "3"]
+    table = Table("pages", True)
+    assert table.lines(from_first=True) == table.lines() == ["pages"]
+    table.add(True, 5, 1)
+    assert [line.split()[0] for line in table.lines(from_first=True)] == ["pages", "32:"] and len(table.lines()) == 7
 
 
 def test_jobs_that_do_nothing_for_long_go_from_job_stats():
