@@ -1,8 +1,10 @@
 """The miniature machine to play with: `python -m tests.field up`, then `sbatch`.
 
-    python -m tests.field up [--stack]    nodes, Slurm, GlusterFS, agents and the embedded server (or the stack: docs/stack.md); says what runs where
-    python -m tests.field status          what runs
-    python -m tests.field down            end it, and remove all that it kept
+    python -m tests.field up        nodes, Slurm, GlusterFS, agents and the embedded server; says what runs where
+                         --stack    with the stack instead of that server (docs/stack.md)
+                         --lustre   GlusterFS' servers pass for Lustre's
+    python -m tests.field status    what runs
+    python -m tests.field down      end it, and remove all that it kept
 
 It lies in $BELLROCK_FIELD (default: /srv/bellrock-field). Needs root."""
 
@@ -30,6 +32,7 @@ def main() -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     up = verbs.add_parser("up", help="start it; what is left of another is ended before")
     up.add_argument("--stack", action="store_true", help="with the servers of a whole site instead of the embedded one (3.2 GB)")
+    up.add_argument("--lustre", action="store_true", help="GlusterFS' servers pass for Lustre's, to their agents and in the topology")
     verbs.add_parser("status", help="what runs")
     verbs.add_parser("down", help="end it, and remove all that it kept")
     given = parser.parse_args()
@@ -39,7 +42,7 @@ def main() -> int:
         return 1
     try:
         if given.verb == "up":
-            _up(folder, given.stack)
+            _up(folder, given.stack, given.lustre)
         elif given.verb == "down":
             ended = sweep(folder)
             print(f"ended: {', '.join(ended)}" if ended else "nothing of the machine was running")
@@ -49,11 +52,12 @@ def main() -> int:
         return 1
 
 
-def _up(folder: Path, stack: bool) -> None:
+def _up(folder: Path, stack: bool, as_lustre: bool) -> None:
     """Raises BellrockError; what was begun by then is ended again."""
     sweep(folder)
     claim(folder)
-    machine = Machine(folder / "machine", NODES, forwards=True, centre=OnSite(folder / "site") if stack else Embedded(folder / "server"))
+    centre = OnSite(folder / "site") if stack else Embedded(folder / "server")
+    machine = Machine(folder / "machine", NODES, forwards=True, centre=centre, as_lustre=as_lustre)
     try:
         machine.start()
     except BaseException:

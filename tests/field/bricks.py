@@ -22,7 +22,7 @@ class Watch:
     def __init__(self, machine: Machine) -> None:
         assert machine.gluster is not None
         self.machine, self.gluster = machine, machine.gluster
-        self._start_ns = time.time_ns()
+        self.start_ns = time.time_ns()
         self._mount = next(iter(machine.nodes.values())).path(machine.work)
         self._last: tuple[Told, Told] | None = None
 
@@ -31,7 +31,7 @@ class Watch:
         before = self._last or self._now()
         work()
         after = self._last = self._now()
-        bricks, disks = ({node: _moved(first[node], then[node]) for node in then} for first, then in zip(before, after, strict=True))
+        bricks, disks = ({node: moved(first[node], then[node]) for node in then} for first, then in zip(before, after, strict=True))
         return bricks, disks
 
     def _now(self) -> tuple[Told, Told]:
@@ -55,7 +55,7 @@ class Watch:
 
     def _component(self, node: str, component: str, instance: str, after_ns: int) -> dict[str, Any] | None:
         try:
-            found = self.machine.client.component(node, component, instance, from_ns=self._start_ns, points=1)
+            found = self.machine.client.component(node, component, instance, from_ns=self.start_ns, points=1)
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -65,7 +65,9 @@ class Watch:
         return {value["name"]: value.get("total", value.get("totals")) for value in found["values"]}
 
 
-def _moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """What each value came to since."""
+
     def less(first: Any, then: Any) -> Any:
         return [less(*pair) for pair in zip(first, then, strict=True)] if isinstance(then, list) else then - first
 

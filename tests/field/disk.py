@@ -54,7 +54,11 @@ class Disk:
         self.limited = Path(f"/sys/block/{below.name}/dev").read_text().strip()
         LIMITED.mkdir(mode=0o700, exist_ok=True)
         (LIMITED / self.limited).write_text(self._node.mark)
-        LIMIT.write_text(f"{self.limited} {self.write_bytes_per_s}")
+        self.limit(self.write_bytes_per_s)
+
+    def limit(self, write_bytes_per_s: int) -> None:
+        """Has it be written to no faster, from now on."""
+        LIMIT.write_text(f"{self.limited} {write_bytes_per_s}")
 
     def stop(self) -> None:
         """After its node."""

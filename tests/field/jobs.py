@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from tests.field.bricks import Told, Watch
-from tests.field.machine import Machine
+from tests.field.machine import ADA, BOB, Machine
 
 # Of the MPI program: ranks of a node, checkpoints, and what a rank writes to each.
 RANKS_EACH, CHECKPOINTS, BLOCKS, BLOCK_BYTES = 2, 3, 8, 256 << 10
+# Of jobs at once: MiB by name of the files, 1 MiB each.
+AT_ONCE = {"c.ada": 12, "c.bob": 20}
 # Open MPI's own: rank 0 writes two words of 8 bytes into a file beside each that it opens.
 LOCK_BYTES = 16
 # The server takes 15 s, and on a busy machine more.
@@ -54,6 +56,26 @@ def ran(watch: Watch, script: str, *options: str) -> Job:
 
     bricks, disks = watch.during(work)
     return Job(machine, keys[0], bricks, disks)
+
+
+def ran_at_once(watch: Watch, nodes: Sequence[str]) -> dict[str, Job]:
+    """Two users' jobs, each on one of two nodes; what servers tell is of both."""
+    machine = watch.machine
+    keys: dict[str, str] = {}
+
+    def both() -> None:
+        for (name, mib), node, user in zip(AT_ONCE.items(), nodes, (ADA, BOB), strict=True):
+            # Each waits until the other has begun. They compute before and after: samples are of whole seconds.
+            script = f"touch {name}.begun; until [ -e c.ada.begun ] && [ -e c.bob.begun ]; do sleep 0.05; done; sleep 2\n"
+            files = f"{machine.work}/{name}.$i"
+            for step in (f"if=/dev/zero of={files} conv=fsync", f"if={files} of=/dev/null iflag=direct"):
+                script += f"for i in $(seq {mib}); do dd bs=1M count=1 status=none {step}; done\n"
+            script += "sleep 2"
+            keys[name] = machine.submit(script, "-w", node, "-n", "1", user=user)
+        machine.wait_ended(*keys.values())
+
+    bricks, disks = watch.during(both)
+    return {name: Job(machine, key, bricks, disks) for name, key in keys.items()}
 
 
 def total(told: Told, name: str) -> int:

@@ -19,6 +19,7 @@ from bellrock.errors import ApiError
 from tests.field import topology
 from tests.field.centre import Centre, Embedded
 from tests.field.gluster import Gluster
+from tests.field.lustre import AGENT_SETTINGS, Lustre
 from tests.field.network import Fabric, Node, OnNode
 from tests.field.parts import WAIT_S, until
 from tests.field.slurm import Slurm
@@ -64,7 +65,7 @@ class Agent(OnNode):
 
 class Machine:
     """nodes: the compute nodes' names; those of `late` get no agent before `agents[name].start()`. clocks: seconds by which nodes' clocks are ahead.
-    forwards: with GlusterFS, which the nodes mount at `work`. centre: by default the embedded server."""
+    forwards: with GlusterFS, which the nodes mount at `work`; as_lustre: its servers pass for Lustre's. centre: by default the embedded server."""
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class Machine:
         clocks: Mapping[str, float] | None = None,
         forwards: bool = False,
         centre: Centre | None = None,
+        as_lustre: bool = False,
     ) -> None:
         self.folder, self._late = folder, late
         self.shared = folder / "shared"  # of all nodes, and of this machine
@@ -84,6 +86,7 @@ class Machine:
         compute = [self.nodes[name] for name in nodes]
         servers = {self.nodes[name]: speed for name, speed in SERVERS.items()} if forwards else {}
         self.gluster = Gluster(folder / "gluster", servers, SLOW, compute, self.work) if forwards else None
+        self.lustre = Lustre(folder / "lustre", self.gluster, compute) if self.gluster is not None and as_lustre else None
         self.slurm = Slurm(folder / "slurm", self._fabric, compute, self._hooks())
         clocks = clocks or {}
         self.agents = {
@@ -101,6 +104,8 @@ class Machine:
             node.start()
         if self.gluster is not None:
             self.gluster.start()
+        if self.lustre is not None:
+            self.lustre.start()
         self.slurm.start()
         # The tree that is tested, whichever is installed.
         self.centre.start({**self.slurm.environment, "PYTHONPATH": str(ROOT)})
@@ -119,6 +124,8 @@ class Machine:
                 stack.callback(self.gluster.stop)
             for node in self.nodes.values():
                 stack.callback(node.stop)
+            if self.lustre is not None:
+                stack.callback(self.lustre.stop)
             stack.callback(self.centre.stop)
             for agent in self.agents.values():
                 stack.callback(agent.stop)
@@ -166,11 +173,11 @@ class Machine:
         if self.gluster is not None and name in self.gluster.bricks:
             brick = self.gluster.bricks[name]
             asks = f'gluster_client_period_s = 1\ngluster_client_command = "{brick.command_line()}"\n'
-            return f'block_devices = ["{brick.disk.device}"]\n{asks}'
+            return f'block_devices = ["{brick.disk.device}"]\n{asks}{AGENT_SETTINGS if self.lustre is not None else ""}'
         return "block_device_period_s = 0\n"
 
     def _hooks(self) -> str:
-        """Lines of slurm.conf. The wrappers only say where this machine has the library."""
+        """Lines of slurm.conf. The wrappers only say where this machine has the library, and tell Lustre's servers of jobs."""
         self.folder.mkdir(parents=True, exist_ok=True)
         # Nodes see no other folder of this machine's /tmp.
         for name in (paths.AGENT, "libbellrock.so", "mpi_checkpoint"):
@@ -181,7 +188,8 @@ class Machine:
         for setting, hook in (("TaskProlog", "task_prolog"), ("Prolog", "job_event"), ("Epilog", "job_event")):
             copy, wrapper = self.folder / hook, self.folder / f"field-{hook}"
             shutil.copy(ROOT / "collectors/slurm" / hook, copy)
-            wrapper.write_text(f"#!/bin/sh\nBELLROCK_LIBRARY={self.folder}/libbellrock.so\nexport BELLROCK_LIBRARY\nexec {copy}\n")
+            tells = self.lustre.hook() if self.lustre is not None and hook == "job_event" else ""
+            wrapper.write_text(f"#!/bin/sh\n{tells}BELLROCK_LIBRARY={self.folder}/libbellrock.so\nexport BELLROCK_LIBRARY\nexec {copy}\n")
             for path in (copy, wrapper):
                 path.chmod(0o755)
             lines.append(f"{setting}={wrapper}")
@@ -191,7 +199,8 @@ class Machine:
         """Tells what serves what, as a site's administrator does."""
         folder = self.folder / "topology"
         folder.mkdir()
-        (folder / "site.toml").write_text(topology.site(gluster, self.work, [node for node in self.nodes.values() if node.name not in gluster.bricks]))
+        clients = [node for node in self.nodes.values() if node.name not in gluster.bricks]
+        (folder / "site.toml").write_text(topology.site(gluster, self.work, clients, as_lustre=self.lustre is not None))
         settings = self.centre.server.folder / "server.toml"
         command = [sys.executable, "-m", "bellrock", "topology", "apply", str(folder), "--yes", "--config", str(settings)]
         environ = {"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "BELLROCK_STATE": str(self.centre.server.folder / "state")}

@@ -11,8 +11,8 @@ import pytest
 from tests.field.bricks import S, Watch
 from tests.field.conftest import started
 from tests.field.gluster import DELAY_NS, VOLUME
-from tests.field.jobs import Job, mpi_is_exact, mpi_ran, ran, total
-from tests.field.machine import ADA, BOB, SERVERS, SLOW, Machine
+from tests.field.jobs import AT_ONCE, Job, mpi_is_exact, mpi_ran, ran, ran_at_once, total
+from tests.field.machine import SERVERS, SLOW, Machine
 
 MIB = 1 << 20
 NODES = ["cn1", "cn2"]
@@ -21,8 +21,6 @@ FILES, FILE_MIB, SMALL_FILES = 4, 8, 16
 # What the mount's client makes of larger ones.
 REQUEST = 128 << 10
 LAUNCHERS = ["mpirun", "srun --mpi=pmix"]
-# MiB by name of the files, 1 MiB each.
-AT_ONCE = {"c.ada": 12, "c.bob": 20}
 
 
 @pytest.fixture(scope="module")
@@ -54,27 +52,7 @@ def jobs(watch: Watch) -> Ran:
     slow = ran(
         watch, f"for i in $(seq {SMALL_FILES}); do dd if=/dev/zero of={machine.work}/b.$i bs={REQUEST} count=1 conv=fsync status=none; done", "-w", "cn1"
     )
-    return Ran(exact, slow, {launcher: mpi_ran(watch, launcher, NODES) for launcher in LAUNCHERS}, ran_at_once(watch))
-
-
-def ran_at_once(watch: Watch) -> dict[str, Job]:
-    """Two users' jobs, each on a node; what servers tell is of both."""
-    machine = watch.machine
-    keys: dict[str, str] = {}
-
-    def both() -> None:
-        for (name, mib), node, user in zip(AT_ONCE.items(), NODES, (ADA, BOB), strict=True):
-            # Each waits until the other has begun. They compute before and after: samples are of whole seconds.
-            script = f"touch {name}.begun; until [ -e c.ada.begun ] && [ -e c.bob.begun ]; do sleep 0.05; done; sleep 2\n"
-            files = f"{machine.work}/{name}.$i"
-            for step in (f"if=/dev/zero of={files} conv=fsync", f"if={files} of=/dev/null iflag=direct"):
-                script += f"for i in $(seq {mib}); do dd bs=1M count=1 status=none {step}; done\n"
-            script += "sleep 2"
-            keys[name] = machine.submit(script, "-w", node, "-n", "1", user=user)
-        machine.wait_ended(*keys.values())
-
-    bricks, disks = watch.during(both)
-    return {name: Job(machine, key, bricks, disks) for name, key in keys.items()}
+    return Ran(exact, slow, {launcher: mpi_ran(watch, launcher, NODES) for launcher in LAUNCHERS}, ran_at_once(watch, NODES))
 
 
 @pytest.fixture(scope="module")
