@@ -10,7 +10,7 @@ from tests.field.lustre_counters import Brick, moved, parse_dump
 from tests.field.lustre_owners import IDLE_LOOKS, Jobs, Shares
 
 # Of a brick at work, and that began anew before the last.
-DUMPS = sorted((Path(__file__).resolve().parents[1] / "fixtures/gluster_server/10.3").glob("*/var/lib/glusterd/stats/glusterfsd_*.dump"))
+DUMPS = sorted((Path(__file__).resolve().parents[1] / "fixtures/gluster_server/10.3").glob("*/var/lib/glusterd/stats/glusterfsd__data_brick1.dump"))
 A, B = ("10.0.0.1@tcp", "7"), ("10.0.0.2@tcp", None)
 
 
