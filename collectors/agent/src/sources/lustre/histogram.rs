@@ -133,6 +133,8 @@ pub struct Tables {
     all: &'static [Histogram],
     pub rows: Vec<u64>,
     now: Option<usize>,
+    /// Whether each table's title was there.
+    seen: Vec<bool>,
 }
 
 impl Tables {
@@ -141,6 +143,7 @@ impl Tables {
             all,
             rows: vec![ABSENT; all.len() * 2 * ROWS],
             now: None,
+            seen: vec![false; all.len()],
         }
     }
 
@@ -149,6 +152,9 @@ impl Tables {
         match *line {
             Line::Title(title) => {
                 self.now = self.all.iter().position(|own| title.starts_with(own.title));
+                if let Some(now) = self.now {
+                    self.seen[now] = true;
+                }
             }
             Line::Row { label, read, write } => {
                 let Some(now) = self.now else { return };
@@ -167,8 +173,17 @@ impl Tables {
         }
     }
 
-    /// Goes on from the rows that were read `before`, which become those that are now.
+    /// Goes on from the rows that were read `before`, which become those that are now. A table that has no row at the first look has counted nothing so far:
+    /// what comes counts from 0.
     pub fn go_on(mut self, before: &mut Vec<u64>) {
+        if before.is_empty() {
+            let tables = self.rows.chunks_mut(2 * ROWS).zip(&self.seen);
+            for (rows, _) in tables.filter(|(_, seen)| **seen) {
+                if rows.iter().all(|count| *count == ABSENT) {
+                    rows[0] = 0;
+                }
+            }
+        }
         settle(&mut self.rows, before, |_| Some(0));
         *before = self.rows;
     }
@@ -178,7 +193,7 @@ impl Tables {
 pub fn tell(all: &[Histogram], rows: &[u64], reading: &mut Reading) {
     for (histogram, rows) in all.iter().zip(rows.chunks(2 * ROWS)) {
         if rows.iter().all(|count| *count == ABSENT) {
-            continue; // no such table, or nothing in it so far
+            continue; // no such table
         }
         for (name, rows) in histogram.names.iter().zip(rows.chunks(ROWS)) {
             let bounds = histogram.bounds.iter().copied().chain([u64::MAX]);
@@ -218,3 +233,7 @@ pub static MS: [u64; 17] = powers(0);
 pub static BYTES: [u64; 13] = powers(12);
 /// The table goes no further than 30.
 pub static IN_FLIGHT: [u64; 5] = powers(0);
+
+#[cfg(test)]
+#[path = "histogram_tests.rs"]
+mod tests;
