@@ -39,13 +39,15 @@ class Http:
 
 @dataclass(frozen=True)
 class Ingest:
-    """Where agents deliver records, beside the state directory's own socket. Port 0: nowhere. The tls_ settings are paths: all or none."""
+    """Where agents deliver records, beside the state directory's own socket. Port 0: nowhere. The tls_ settings are paths: all or none.
+    connections_max: over TCP at once."""
 
     host: str = "127.0.0.1"
     port: int = _between(0, PORT_MAX, default=0)
     tls_cert: str = ""
     tls_key: str = ""
     tls_client_ca: str = ""
+    connections_max: int = _between(8, 4096, default=1024)
 
     @property
     def tls(self) -> bool:

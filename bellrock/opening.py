@@ -8,6 +8,7 @@ import dataclasses
 import grp
 import logging
 import os
+import resource
 import socket
 import stat
 from pathlib import Path
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from webapp.api.cache import Cache
 
 log = logging.getLogger(__name__)
+
+# Open files of a place for a connection: those that have to go keep theirs for a while. And all else: of the store, of pages, of the job database.
+FILES_EACH, FILES_BESIDE = 2, 1024
 
 
 def open_store(config: Config, state: Path) -> Any:
@@ -112,7 +116,8 @@ def claim_ingest(config: Config) -> int:
 
 
 def open_ingest(config: Config, sink: "Sink", port: int | None, unix: socket.socket | None = None) -> "Ingest":
-    """What takes records into `sink`, not started: at `port` of ingest.host (None: no TCP), with TLS where that is set, and at a Unix socket. Raises UsageError."""
+    """What takes records into `sink`, not started: at `port` of ingest.host (None: no TCP), with TLS where that is set, and at a Unix socket. Raises the
+    limit on open files where that is too low. Raises UsageError."""
     from pipeline.ingest import Ingest
     from pipeline.listen import BindError
     from pipeline.tls import TlsError, TlsFiles
@@ -120,7 +125,8 @@ def open_ingest(config: Config, sink: "Sink", port: int | None, unix: socket.soc
     settings = config.ingest
     tls = TlsFiles(Path(settings.tls_cert), Path(settings.tls_key), Path(settings.tls_client_ca)) if settings.tls and port else None
     try:
-        return Ingest(sink, ports.address(settings.host), port, unix=unix, tls=tls)
+        _allow_files(FILES_EACH * settings.connections_max + FILES_BESIDE)
+        return Ingest(sink, ports.address(settings.host), port, unix=unix, tls=tls, connections_max=settings.connections_max)
     except (BindError, TlsError) as error:
         raise UsageError(str(error), "the settings are those of [ingest] in server.toml") from error
 
@@ -152,3 +158,13 @@ def read_scrape_token(config: Config) -> str:
         return read_secret(Path(config.metrics.token_file))
     except SecretError as error:
         raise UsageError(f"metrics.token_file: {error}", "`openssl rand -hex 32` makes one") from error
+
+
+def _allow_files(count: int) -> None:
+    """Lets this process have so many files open at once, as far as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < count:
+        log.warning("at most %d files may be open at once; ingest.connections_max wants %d: raise `ulimit -Hn`, or LimitNOFILE of its unit", hard, count)
+        count = hard
+    if soft != resource.RLIM_INFINITY and soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pipeline.listen import shutdown
 
 # Connections that may deliver over TCP. Those that were told to go have as many places again, until their last window is settled.
-CONNECTIONS_MAX = 256
+CONNECTIONS_MAX = 1024
 # Of one node, times the nodes that its certificate names; of one user at the Unix socket. One more takes the oldest one's place: an agent that
 # comes back must not wait until it is known that its last connection is dead.
 PEER_CONNECTIONS_MAX = 4
@@ -108,7 +108,7 @@ class Places:
         counts = Counter(guest.key for guest in staying.values() if guest.key is not None and not guest.within)
         key, count = max(counts.items(), key=lambda item: item[1], default=(None, 0))
         if count <= self._peer_max:
-            raise NoPlace(f"{self._full()} (CONNECTIONS_MAX); let nodes that find no place here deliver to a second server")
+            raise NoPlace(f"{self._full()} (ingest.connections_max); raise it, or let nodes that find no place here deliver to a second server")
         return next(one for one, guest in staying.items() if guest.key == key), count
 
     def shake_hands(self, connection: socket.socket, address: str) -> None:

@@ -1,18 +1,20 @@
 """`bellrock ingest` as processes: both halves, killed and ended, and what it refuses."""
 
 import re
+import resource
 import signal
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.store.duckdb import DuckDBStore
-from tests.integration.pipeline.client import deliver_all
+from tests.integration.pipeline.client import Client, deliver_all
 from tests.integration.pipeline.queue.conftest import until
 from tests.integration.pipeline.queue.redis_server import RedisServer
 from tests.servers import started
@@ -79,6 +81,27 @@ def test_without_a_queue(state, begin, free_port):
     deliver_all(port, [run_event(n) for n in range(1, 101)], 30)
     assert server.end() == 0
     assert counts(state) == (100, 0, 0)
+
+
+def test_as_many_agents_are_connected_at_once_as_are_set(state, begin, free_port):
+    """Each delivers, also where fewer files may be open than there are connections, until that limit is raised; one more is told what to do."""
+    port, many = free_port(), 300
+    (state.state_dir / "server.toml").write_text(f"[ingest]\nconnections_max = {many}\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        server = begin("--port", str(port))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, many + 256), hard))
+    server.wait_for(f"records at 127.0.0.1:{port}")
+    with ExitStack() as connected:
+        clients = [connected.enter_context(Client(port)) for _ in range(many)]
+        for number, client in enumerate(clients):
+            client.deliver([run_event(number + 1)])
+        assert connected.enter_context(Client(port)).closed_by_server()
+    assert f"the bound is {many} (ingest.connections_max); raise it" in server.log
+    assert server.end() == 0
+    assert counts(state) == (many, 0, 0)
 
 
 def test_both_halves_apart_and_the_storing_one_killed(state, begin, free_port, redis_server):

@@ -85,7 +85,7 @@ def test_who_has_more_than_a_node_may_have_makes_room_for_others_and_nobody_else
     others = [Guest(frozenset({f"cn{n}"})) for n in range(5)]
     assert [places.admit(knock(), guest) for guest in others[:4]] == [why.format(count) for count in (6, 5, 4, 3)]
     assert [knock.closed(one) for one in held] == [True] * 4 + [False] * 2
-    with pytest.raises(NoPlace, match="the bound is 6 .CONNECTIONS_MAX.; let nodes that find no place here deliver to a second server"):
+    with pytest.raises(NoPlace, match="the bound is 6 .ingest.connections_max.; raise it, or let nodes that find no place here deliver to a second server"):
         places.admit(knock(), others[4])
     assert places.admit(knock(), many).startswith("its oldest connection: "), "it takes nobody else's place"
 
