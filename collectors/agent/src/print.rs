@@ -148,5 +148,6 @@ fn write_out(batch: &mut Batch, next: &mut u64, out: &mut impl Write) -> io::Res
             out.write_all(b"\n")?;
         }
     }
-    batch.restart(*next)
+    batch.restart(*next);
+    Ok(())
 }

@@ -120,7 +120,7 @@ impl Agent {
             let sources = &self.sources;
             let is_full = match self
                 .spool
-                .append(&window, |all, out| cursors::write(sources, all, out))
+                .append(&window, |all, put| cursors::write(sources, all, put))
             {
                 Ok(()) => break,
                 Err(AppendError::Full) => {
@@ -168,9 +168,7 @@ impl Agent {
                 self.config.spool.display()
             );
         }
-        if let Err(e) = self.batch.restart(self.spool.next_seq()) {
-            unreachable!("compressing in memory failed: {e}");
-        }
+        self.batch.restart(self.spool.next_seq());
         for source in &mut self.sources {
             source.committed();
         }

@@ -177,7 +177,7 @@ impl RingFuzz {
         identified.and_then(|()| ring.begin(&c)).ok()?;
         let (before, seen) = (counters.records.get(), counters.seen.get());
         if judged {
-            self.batch.restart(1).unwrap();
+            self.batch.restart(1);
         }
         let mut calls = 0;
         let end = loop {
@@ -188,7 +188,7 @@ impl RingFuzz {
                     let events = open_window(window.payload);
                     events.iter().for_each(|e| judge(&self.schema, e));
                 }
-                self.batch.restart(1).unwrap();
+                self.batch.restart(1);
             }
             ring.committed();
             calls += 1;

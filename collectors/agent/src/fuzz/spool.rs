@@ -115,7 +115,7 @@ impl SpoolFuzz {
                 cursors::restore(&mut sources, *all, bytes, &counters);
             }
             let mut out = Vec::new();
-            cursors::write(&sources, true, &mut out);
+            cursors::write(&sources, true, &mut |piece| out.extend_from_slice(piece));
             out
         };
         let once = restore(restored);
@@ -142,13 +142,13 @@ fn append(spool: &mut Spool, events: u64, cursor: u64) {
         assert!(batch.push("run", |out| event::integer(out, "x", i as i64)));
     }
     let window = batch.finish().unwrap();
-    let appended = spool.append(&window, |all, out| {
-        cursors::write_one(out, sources::preload::TAG, |out| {
+    let appended = spool.append(&window, |all, put| {
+        put(&cursors::write_one(sources::preload::TAG, |out| {
             for ring in 0..1 + all as u64 {
                 let (cursor, name) = (ring_cursor(cursor + 1), format!("{ring}-7-1.ring"));
-                cursors::block(out, |out| cursor.write(all, 0, &name, out));
+                out.block(|out| cursor.write(all, 0, &name, out));
             }
-        });
+        }));
     });
     appended.unwrap();
 }

@@ -9,10 +9,10 @@ use std::io::{self, Write};
 
 /// JSON in one batch, bytes.
 pub const RAW_BYTES_MAX: usize = 2 << 20;
+/// What a window may have before the next event, compressed: it lies in memory here and once more where it is sent.
+const PAYLOAD_BYTES: usize = 64 << 10;
 /// `2 W count 2 C length`
 const PREFIX_BYTES: usize = 12;
-/// A compressed batch that took more than this gives its memory back.
-const KEEP_BYTES: usize = 512 << 10;
 
 /// A window ready for the spool.
 pub struct Window<'a> {
@@ -21,9 +21,9 @@ pub struct Window<'a> {
     pub payload: &'a [u8],
 }
 
-/// Owned by the draining thread; bounded by `events_max` and `raw_max`; what is in it at a kill is read from the rings again.
+/// Owned by the draining thread; bounded by `events_max`, `raw_max` and PAYLOAD_BYTES; what is in it at a kill is read from the rings again.
 pub struct Batch {
-    /// `None` while there is nothing to compress for long: it takes 300 KiB.
+    /// `None` while there is nothing to compress. Each window has its own: one that is used again clears 300 KiB, of which a new one touches half.
     encoder: Option<ZlibEncoder<Vec<u8>>>,
     /// The finished window, until `restart`.
     payload: Vec<u8>,
@@ -61,7 +61,11 @@ impl Batch {
     /// Whether one more event fits. An event larger than the rest of the bound still goes in. A finished window that the
     /// spool has not taken yet has no room: it is the one that is tried again.
     pub fn has_room(&self) -> bool {
-        self.payload.is_empty() && self.events < self.events_max && self.raw < self.raw_max
+        let encoder = self.encoder.as_ref();
+        self.payload.is_empty()
+            && self.events < self.events_max
+            && self.raw < self.raw_max
+            && encoder.is_none_or(|encoder| encoder.get_ref().len() < PAYLOAD_BYTES)
     }
 
     #[cfg(test)]
@@ -96,20 +100,15 @@ impl Batch {
         true
     }
 
-    /// Nothing comes for a while: gives memory back until something does. Answers whether there was any. A batch with events keeps it.
+    /// Nothing comes for a while: gives memory back until something does. Answers whether there was any.
     pub fn rest(&mut self) -> bool {
-        if self.events > 0 {
-            return false;
-        }
-        self.scratch = Vec::new();
-        self.encoder.take().is_some()
+        std::mem::take(&mut self.scratch).capacity() > 0
     }
 
     /// Finishes the window. Nothing may be pushed before `restart`; a second call gives the same window.
     pub fn finish(&mut self) -> io::Result<Window<'_>> {
-        let unfinished = self.encoder.as_mut().filter(|_| self.payload.is_empty());
-        if let Some(encoder) = unfinished.filter(|_| self.events > 0) {
-            self.payload = encoder.reset(Vec::new())?;
+        if let Some(encoder) = self.encoder.take() {
+            self.payload = encoder.finish()?;
             let length = (self.payload.len() - PREFIX_BYTES) as u32;
             self.payload[..2].copy_from_slice(b"2W");
             self.payload[2..6].copy_from_slice(&self.events.to_be_bytes());
@@ -124,23 +123,12 @@ impl Batch {
     }
 
     /// Begins the next batch.
-    pub fn restart(&mut self, first_seq: u64) -> io::Result<()> {
-        if self.events > 0 {
-            let mut buffer = std::mem::take(&mut self.payload);
-            if buffer.capacity() > KEEP_BYTES {
-                buffer = Vec::new();
-            }
-            buffer.clear();
-            buffer.resize(PREFIX_BYTES, 0);
-            if let Some(encoder) = &mut self.encoder {
-                encoder.reset(buffer)?;
-            }
-        }
-        self.payload.clear();
+    pub fn restart(&mut self, first_seq: u64) {
+        self.encoder = None;
+        self.payload = Vec::new();
         self.events = 0;
         self.raw = 0;
         self.first_seq = first_seq;
-        Ok(())
     }
 }
 
@@ -172,6 +160,7 @@ pub fn open_window(payload: &[u8]) -> Vec<serde_json::Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Random;
 
     #[test]
     fn batches_are_windows_and_can_be_reused() {
@@ -182,7 +171,6 @@ mod tests {
                 assert!(batch.push("sample", |out| event::integer(out, "x", i)));
             }
             assert!(!batch.push("sample", |_| ()));
-            assert!(!batch.rest(), "it holds events");
             let again = batch.finish().unwrap().payload.to_vec();
             let window = batch.finish().unwrap();
             assert_eq!(window.payload, again);
@@ -192,7 +180,7 @@ mod tests {
             assert_eq!(events[2]["x"], 2);
             assert_eq!(events[0]["boot"], "00000000000000ab");
             assert_eq!(events[0]["kind"], "sample");
-            batch.restart(first + 3).unwrap();
+            batch.restart(first + 3);
             assert!(batch.is_empty());
             if round == 1 {
                 assert!(batch.rest() && !batch.rest());
@@ -212,9 +200,26 @@ mod tests {
         let window = batch.finish().unwrap();
         assert_eq!((window.events, open_window(window.payload).len()), (3, 3));
         assert_eq!(window.payload, before);
-        batch.restart(4).unwrap();
+        batch.restart(4);
         assert!(push(&mut batch));
         assert_eq!(open_window(batch.finish().unwrap().payload)[0]["seq"], 4);
+    }
+
+    /// Records that do not pack well fill a window sooner.
+    #[test]
+    fn a_window_is_bounded_in_bytes() {
+        let mut random = Random::new(3);
+        let mut batch = Batch::new("n1", 1, 1, 1 << 20, RAW_BYTES_MAX);
+        while batch.push("run", |out| {
+            let numbers = (0..200).map(|_| random.number() as i64);
+            numbers.for_each(|number| event::integer(out, "x", number));
+        }) {}
+        let bytes = batch.finish().unwrap().payload.len();
+        // What the encoder still held comes to it.
+        assert!(
+            (PAYLOAD_BYTES..3 * PAYLOAD_BYTES).contains(&bytes),
+            "{bytes}"
+        );
     }
 
     #[test]

@@ -37,11 +37,11 @@ impl Header {
         HEADER_BYTES as u64 + self.cursors_bytes as u64 + self.payload_bytes as u64
     }
 
-    fn is_bounded(&self) -> bool {
+    pub fn is_bounded(&self) -> bool {
         self.cursors_bytes <= CURSORS_BYTES_MAX && self.payload_bytes <= PAYLOAD_BYTES_MAX
     }
 
-    fn bytes(&self, crc: u32) -> [u8; HEADER_BYTES] {
+    pub fn bytes(&self, crc: u32) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         out[0..4].copy_from_slice(&MAGIC.to_le_bytes());
         out[4..8].copy_from_slice(&self.kind.to_le_bytes());
@@ -78,37 +78,6 @@ impl Header {
         let sane = header.number < NUMBER_END && header.first_seq < NUMBER_END;
         (known && header.is_bounded() && sane).then_some((header, u32_at(36)))
     }
-}
-
-/// Writes an entry at `at` of a file. An error: that failed, or it is larger than one that `read` would take back.
-pub fn write(
-    file: &File,
-    at: u64,
-    header: &Header,
-    cursors: &[u8],
-    payload: &[u8],
-) -> io::Result<()> {
-    if !header.is_bounded() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!(
-                "cursors of {} bytes and a window of {} are more than an entry holds",
-                cursors.len(),
-                payload.len()
-            ),
-        ));
-    }
-    let mut at = at;
-    // One after the other, since together in memory they would be there twice.
-    for part in [
-        &header.bytes(header.crc(cursors, payload))[..],
-        cursors,
-        payload,
-    ] {
-        file.write_all_at(part, at)?;
-        at += part.len() as u64;
-    }
-    Ok(())
 }
 
 /// A segment's bytes.

@@ -38,7 +38,7 @@ impl Fixture {
             self.spool
                 .append(&self.batch.finish().unwrap(), |_, _| ())
                 .unwrap();
-            self.batch.restart(self.spool.next_seq()).unwrap();
+            self.batch.restart(self.spool.next_seq());
         }
     }
 

@@ -13,3 +13,4 @@ pub mod shared;
 pub mod spool;
 mod spool_dir;
 mod tls;
+mod writer;

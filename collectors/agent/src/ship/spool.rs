@@ -5,10 +5,11 @@
 //! and cursors share one checksum: a kill at any instant leaves both or neither.
 
 use super::batch::Window;
-use super::entry::{self, Header, DATA, SNAPSHOT};
+use super::entry::{self, Header, DATA, HEADER_BYTES, SNAPSHOT};
 use super::recovery::Recovered;
 use super::shared::{segment_path, Segment, Shared};
 use super::spool_dir::{kernel_boot, lock, scan, segment_ids};
+use super::writer::Writer;
 use crate::counters::Counters;
 use crate::sys;
 use std::collections::VecDeque;
@@ -131,12 +132,12 @@ impl Spool {
         self.shared.lock().segments.iter().map(|s| s.bytes).sum()
     }
 
-    /// Appends a window with the cursors that it was read up to: what `cursors(false)` writes (those that changed) or, where a
+    /// Appends a window with the cursors that it was read up to: what `cursors(false)` hands over (those that changed) or, where a
     /// segment begins, `cursors(true)` (all). On an error the spool is as it was before.
     pub fn append(
         &mut self,
         window: &Window,
-        mut cursors: impl FnMut(bool, &mut Vec<u8>),
+        mut cursors: impl FnMut(bool, &mut dyn FnMut(&[u8])),
     ) -> Result<(), AppendError> {
         let (current, used, acked) = {
             let state = self.shared.lock();
@@ -148,46 +149,46 @@ impl Spool {
         };
         let waits = current.as_ref().is_some_and(|s| s.last_number > acked);
         let current = current.filter(|s| self.file.is_some() && s.bytes < self.segment_bytes_max);
-        let mut cursor_bytes = Vec::new();
-        if current.is_none() {
-            cursor_bytes.extend_from_slice(&self.boot.to_le_bytes());
-            cursor_bytes.extend_from_slice(&self.kernel_boot.to_le_bytes());
-        }
-        cursors(current.is_none(), &mut cursor_bytes);
-        if window.events == 0 && cursor_bytes.is_empty() {
-            return Ok(());
-        }
         debug_assert!(window.events == 0 || window.first_seq == self.next_seq);
         let header = Header {
             kind: if current.is_none() { SNAPSHOT } else { DATA },
             number: self.next_number,
             first_seq: self.next_seq,
             events: window.events,
-            cursors_bytes: cursor_bytes.len().try_into().unwrap_or(u32::MAX),
-            payload_bytes: window.payload.len().try_into().unwrap_or(u32::MAX),
+            cursors_bytes: 0,
+            payload_bytes: 0,
         };
         // Where nothing waits, no acknowledgement would ever make room: then one entry may go beyond the bound.
-        if waits && used + header.total_bytes() > self.bytes_max {
+        let bytes_max = match waits {
+            true => self.bytes_max.saturating_sub(used),
+            false => u64::MAX,
+        };
+        if bytes_max < (HEADER_BYTES + window.payload.len()) as u64 {
             return Err(AppendError::Full);
         }
         match (current, &self.file) {
             (Some(segment), Some(file)) => {
-                let written =
-                    entry::write(file, segment.bytes, &header, &cursor_bytes, window.payload);
-                if let Err(e) = written {
-                    // The next entry goes to the same place; should this fail too, it is a torn tail for the next start.
-                    let _ = file.set_len(segment.bytes);
-                    return Err(AppendError::Io(e));
+                let mut writer = Writer::new(file, segment.bytes, bytes_max);
+                cursors(false, &mut |piece| writer.put(piece));
+                if window.events == 0 && writer.is_empty() {
+                    return Ok(());
                 }
-                let mut state = self.shared.lock();
-                if let Some(last) = state.segments.back_mut() {
-                    last.bytes += header.total_bytes();
-                    last.last_number = header.number;
+                match writer.end(header, window.payload) {
+                    Ok(bytes) => {
+                        let mut state = self.shared.lock();
+                        if let Some(last) = state.segments.back_mut() {
+                            last.bytes += bytes;
+                            last.last_number = header.number;
+                        }
+                    }
+                    Err(e) => {
+                        // The next entry goes to the same place; should this fail too, it is a torn tail for the next start.
+                        let _ = file.set_len(segment.bytes);
+                        return Err(e);
+                    }
                 }
             }
-            _ => self
-                .begin_segment(&header, &cursor_bytes, window.payload)
-                .map_err(AppendError::Io)?,
+            _ => self.begin_segment(header, window.payload, bytes_max, |put| cursors(true, put))?,
         }
         self.next_number += 1;
         self.next_seq += window.events as u64;
@@ -195,8 +196,14 @@ impl Spool {
         Ok(())
     }
 
-    fn begin_segment(&mut self, header: &Header, cursors: &[u8], payload: &[u8]) -> io::Result<()> {
-        self.sync()?;
+    fn begin_segment(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        bytes_max: u64,
+        cursors: impl FnOnce(&mut dyn FnMut(&[u8])),
+    ) -> Result<(), AppendError> {
+        self.sync().map_err(AppendError::Io)?;
         let id = self.shared.lock().segments.back().map_or(1, |s| s.id + 1);
         let path = segment_path(&self.shared.dir, id);
         let mut options = OpenOptions::new();
@@ -206,19 +213,26 @@ impl Spool {
             .create(true)
             .truncate(true)
             .mode(0o600);
-        let written = options.open(&path).and_then(|file| {
-            entry::write(&file, 0, header, cursors, payload)?;
-            file.sync_data()?;
-            File::open(&self.shared.dir)?.sync_all()?;
-            Ok(file)
-        });
-        match written {
-            Ok(file) => {
+        let write = || {
+            let file = options.open(&path).map_err(AppendError::Io)?;
+            let mut writer = Writer::new(&file, 0, bytes_max);
+            for id in [self.boot, self.kernel_boot] {
+                writer.put(&id.to_le_bytes());
+            }
+            cursors(&mut |piece| writer.put(piece));
+            let bytes = writer.end(header, payload)?;
+            file.sync_data().map_err(AppendError::Io)?;
+            let dir = File::open(&self.shared.dir).and_then(|dir| dir.sync_all());
+            dir.map_err(AppendError::Io)?;
+            Ok((file, bytes))
+        };
+        match write() {
+            Ok((file, bytes)) => {
                 self.file = Some(file);
                 let mut state = self.shared.lock();
                 state.segments.push_back(Segment {
                     id,
-                    bytes: header.total_bytes(),
+                    bytes,
                     last_number: header.number,
                 });
                 self.shared.delete_acked(&mut state);

@@ -62,10 +62,9 @@ impl Fixture {
                 .push("x", |out| event::integer(out, "cursor", cursor as i64)));
         }
         let window = self.batch.finish().unwrap();
-        self.spool.append(&window, |_, out| {
-            out.extend_from_slice(&cursor.to_le_bytes())
-        })?;
-        self.batch.restart(self.spool.next_seq()).unwrap();
+        let put = |_, put: &mut dyn FnMut(&[u8])| put(&cursor.to_le_bytes());
+        self.spool.append(&window, put)?;
+        self.batch.restart(self.spool.next_seq());
         self.cursor = cursor;
         Ok(())
     }
@@ -269,8 +268,7 @@ fn an_entry_that_is_larger_than_the_bound_is_taken_where_nothing_waits() {
     let mut f = Fixture::new("large", 1000, 300);
     let append = |f: &mut Fixture, bytes: usize| {
         let window = f.batch.finish().unwrap();
-        f.spool
-            .append(&window, |_, out| out.resize(out.len() + bytes, 7))
+        f.spool.append(&window, |_, put| put(&vec![7; bytes]))
     };
     append(&mut f, 1200).unwrap();
     assert!(matches!(append(&mut f, 1200), Err(AppendError::Full)));
@@ -283,6 +281,35 @@ fn an_entry_that_is_larger_than_the_bound_is_taken_where_nothing_waits() {
     assert!(matches!(append(&mut f, large), Err(AppendError::Io(_))));
     append(&mut f, 1).unwrap();
     assert_eq!(f.segments(), [3]);
+}
+
+/// Cursors of several MiB never lie in memory together.
+#[test]
+fn cursors_that_come_in_pieces_are_one_entrys() {
+    let mut f = Fixture::new("pieces", 500_000, 1 << 20);
+    let append = |f: &mut Fixture, pieces: u8| {
+        let window = f.batch.finish().unwrap();
+        let piece = |piece: u8| vec![piece; 40_000];
+        let spool = &mut f.spool;
+        spool.append(&window, |_, put| (0..pieces).for_each(|n| put(&piece(n))))
+    };
+    append(&mut f, 3).unwrap();
+    append(&mut f, 5).unwrap();
+    // What is too much is seen only when a part of it is written.
+    assert!(matches!(append(&mut f, 9), Err(AppendError::Full)));
+    let file = File::open(segment_path(&f.dir, 1)).unwrap();
+    let end = file.metadata().unwrap().len();
+    assert_eq!(f.spool.bytes(), end);
+    let (mut body, mut at) = (Vec::new(), 0);
+    for (pieces, identity) in [(3, 16), (5, 0)] {
+        let header = entry::read(&file, at, end, &mut body).unwrap().unwrap();
+        let own: Vec<u8> = (0..pieces).flat_map(|n| vec![n; 40_000]).collect();
+        assert!(body[identity..] == own);
+        at += header.total_bytes();
+    }
+    assert_eq!(at, end);
+    f.append(1).unwrap();
+    assert_eq!(f.again().cursor, 1);
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod launches;
 
 use self::event::{parse, write, JobEvent, What};
 use self::launches::Running;
-use super::cursors::Reader;
+use super::cursors::{Pieces, Reader};
 use super::own_file::{self, Refusal};
 use super::preload::process;
 use super::user_dirs::UserDirs;
@@ -227,7 +227,7 @@ impl Source for Jobs {
         Progress::Done
     }
 
-    fn cursors(&self, _all: bool, _out: &mut Vec<u8>) {}
+    fn cursors(&self, _all: bool, _out: &mut Pieces) {}
 
     fn forget(&mut self) {}
 

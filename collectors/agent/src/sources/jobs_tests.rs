@@ -66,7 +66,7 @@ impl Fixture {
             if window.events > 0 {
                 found.extend(open_window(window.payload));
             }
-            self.batch.restart(1).unwrap();
+            self.batch.restart(1);
             self.jobs.committed();
             if progress == Progress::Done {
                 return found;

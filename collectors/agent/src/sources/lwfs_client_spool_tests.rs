@@ -31,8 +31,7 @@ fn cursors_cut_or_changed_do_no_harm() {
     let text = part(&mut random, &mut 0, 60);
     site.append(&text);
     site.look();
-    let mut cursors = Vec::new();
-    site.source.cursors(true, &mut cursors);
+    let cursors = blocks_of(&site.source, true);
     for at in (0..cursors.len()).step_by(7) {
         let mut changed = cursors.clone();
         changed[at] ^= 1 << random.below(8);
@@ -50,8 +49,7 @@ fn cursors_cut_or_changed_do_no_harm() {
     site.restart();
     (0..3000).for_each(|i| site.append(format!("[2018-09-10 14:59:00] T OPEN() /{i} => {i:#x}\n[2018-09-10 14:59:00] T READ ({i:#x}, size=1, offset=0)\n")));
     site.look();
-    let mut cursors = Vec::new();
-    site.source.cursors(true, &mut cursors);
+    let cursors = blocks_of(&site.source, true);
     assert!(cursors.len() < (1 << 20) / 16, "{}", cursors.len());
 }
 
@@ -61,8 +59,7 @@ fn a_place_beyond_the_tables_is_told() {
     let mut site = Site::new("beyond");
     site.append("[2018-09-10 14:00:00] T OPEN() /a => 0x1\n[2018-09-10 14:00:30] T STAT /a\n");
     site.look();
-    let mut cursors = Vec::new();
-    site.source.cursors(true, &mut cursors);
+    let mut cursors = blocks_of(&site.source, true);
     let path = site.config.lwfs_client_logs[0].as_os_str().len();
     // Block's length, path, six numbers, length of the print, flags, how far is counted; then how many handles, and the first's place.
     let at = 4 + 2 + path + 6 * 8 + 4 + 1 + 8;

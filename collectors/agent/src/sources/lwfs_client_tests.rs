@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::Clock;
 use crate::ship::batch::{open_window, Batch, RAW_BYTES_MAX};
-use crate::sources::cursors::restore_one;
+use crate::sources::cursors::{blocks_of, restore_one};
 use crate::sources::log_file::source::TURN_BYTES;
 use crate::sources::{Pass, Progress, Source};
 use crate::testing::{temp_dir, Random};
@@ -102,13 +102,12 @@ impl Site {
 
     fn commit(&mut self, mut batch: Batch) {
         let window = batch.finish().unwrap();
-        let mut cursors = Vec::new();
         // A segment of the spool begins now and then.
         let all = self.spool.len() % 4 == 0;
         if all {
             self.spool.clear();
         }
-        self.source.cursors(all, &mut cursors);
+        let cursors = blocks_of(&self.source, all);
         self.spool.push(cursors);
         if window.events > 0 {
             self.events.extend(open_window(window.payload));

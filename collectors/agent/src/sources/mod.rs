@@ -23,7 +23,7 @@ mod user_dirs;
 
 pub use user_dirs::prepare_base;
 
-use self::cursors::Reader;
+use self::cursors::{Pieces, Reader};
 use self::samples::crowd::members::Members;
 use self::samples::crowd::Crowd;
 use self::samples::{Probe, Sampled};
@@ -190,8 +190,8 @@ pub trait Source {
     /// Reads until the batch is full or there is nothing more.
     fn read(&mut self, pass: &mut Pass, batch: &mut Batch) -> Progress;
 
-    /// Appends its cursors, a `cursors::block` each: all, or those that changed since the last commit.
-    fn cursors(&self, all: bool, out: &mut Vec<u8>);
+    /// Hands its cursors over, a block each: all, or those that changed since the last commit.
+    fn cursors(&self, all: bool, out: &mut Pieces);
 
     /// Forgets what was restored.
     fn forget(&mut self);

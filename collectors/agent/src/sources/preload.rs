@@ -20,7 +20,7 @@ use self::paths::PathCache;
 use self::ring::Buffers;
 use self::turns::TurnEnd;
 use self::user::{User, TURN_STEPS_MAX};
-use super::cursors::{self, block, Reader};
+use super::cursors::{self, Pieces, Reader};
 use super::user_dirs::UserDirs;
 use super::{Pass, Progress, Source};
 use crate::config::Config;
@@ -171,14 +171,14 @@ impl Source for Preload {
         progress
     }
 
-    fn cursors(&self, all: bool, out: &mut Vec<u8>) {
+    fn cursors(&self, all: bool, out: &mut Pieces) {
         let rings = self.users.values().flat_map(|user| &user.rings);
         for ring in rings.filter(|r| (all || r.dirty) && !r.cursor.is_blank()) {
-            block(out, |out| ring.cursor.write(all, ring.uid, &ring.name, out));
+            out.block(|out| ring.cursor.write(all, ring.uid, &ring.name, out));
         }
         if all {
             for ((uid, name), cursor) in &self.restored {
-                block(out, |out| cursor.write(true, *uid, name, out));
+                out.block(|out| cursor.write(true, *uid, name, out));
             }
         }
     }

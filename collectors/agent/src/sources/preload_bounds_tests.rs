@@ -136,8 +136,7 @@ fn only_the_segments_that_changed_go_into_the_next_entry() {
     let all = f.saved();
     (10..20).for_each(|i| ring.record(0, &write(i * i, 1)));
     f.pass(false);
-    let mut changed = Vec::new();
-    f.source.cursors(false, &mut changed);
+    let changed = blocks_of(&f.source, false);
     assert!((1..all.len() / 10).contains(&changed.len()));
     let now = f.saved();
     f.restart(&all);

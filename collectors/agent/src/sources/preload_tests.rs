@@ -2,7 +2,7 @@ use super::ring::FILE_BYTES_MAX;
 use super::*;
 use crate::clock::Clock;
 use crate::ship::batch::open_window;
-use crate::sources::cursors::restore_one;
+use crate::sources::cursors::{blocks_of, restore_one};
 use crate::testing::{own_uid, rings_dir, temp_dir, RingFile};
 use serde_json::Value;
 use std::fs;
@@ -63,7 +63,7 @@ impl Fixture {
             if window.events > 0 {
                 found.extend(open_window(window.payload));
             }
-            self.batch.restart(1).unwrap();
+            self.batch.restart(1);
             if commit {
                 self.source.committed();
             }
@@ -81,9 +81,7 @@ impl Fixture {
     }
 
     fn saved(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        self.source.cursors(true, &mut out);
-        out
+        blocks_of(&self.source, true)
     }
 }
 

@@ -18,7 +18,7 @@ use self::reading::{Found, Reading};
 use self::said::Said;
 use self::schedule::Schedule;
 use self::track::{At, To, Track};
-use super::cursors::{block, Reader};
+use super::cursors::{Pieces, Reader};
 use super::{Pass, Progress, Source};
 use crate::clock::Now;
 use crate::config::Config;
@@ -254,10 +254,10 @@ impl Source for Sampled {
         Some(self.probe.due().map_or(due, |own| own.max(due)))
     }
 
-    fn cursors(&self, all: bool, out: &mut Vec<u8>) {
+    fn cursors(&self, all: bool, out: &mut Pieces) {
         for (instance, track) in &self.tracks {
             if all || track.has_changed {
-                block(out, |out| {
+                out.block(|out| {
                     out.extend_from_slice(&self.kernel_boot.to_le_bytes());
                     out.push(instance.len() as u8);
                     out.extend_from_slice(instance.as_bytes());

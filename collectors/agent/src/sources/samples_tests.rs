@@ -4,7 +4,7 @@ use super::reading::Range;
 use super::*;
 use crate::clock::Now;
 use crate::ship::batch::{open_window, RAW_BYTES_MAX};
-use crate::sources::cursors::restore_one;
+use crate::sources::cursors::{blocks_of, restore_one};
 use crate::testing::{self, Random};
 use serde_json::Value as Json;
 use std::sync::Mutex;
@@ -98,13 +98,12 @@ impl Site {
 
     fn commit(&mut self, mut batch: Batch) {
         let window = batch.finish().unwrap();
-        let mut cursors = Vec::new();
         // A segment of the spool begins now and then.
         let all = self.spool.len() % 4 == 0;
         if all {
             self.spool.clear();
         }
-        self.source.cursors(all, &mut cursors);
+        let cursors = blocks_of(&self.source, all);
         self.spool.push(cursors);
         if window.events > 0 {
             self.events.extend(open_window(window.payload));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::Clock;
 use crate::ship::batch::{open_window, Batch, RAW_BYTES_MAX};
-use crate::sources::cursors::restore_one;
+use crate::sources::cursors::{blocks_of, restore_one};
 use crate::sources::samples::golden::repository;
 use crate::sources::{Pass, Progress, Source};
 use crate::testing::{temp_dir, Random};
@@ -103,8 +103,7 @@ impl Site {
             if all {
                 self.spool.clear();
             }
-            let mut cursors = Vec::new();
-            self.source.cursors(all, &mut cursors);
+            let cursors = blocks_of(&self.source, all);
             self.spool.push(cursors);
             if window.events > 0 {
                 self.events.extend(open_window(window.payload));

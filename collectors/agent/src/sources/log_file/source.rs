@@ -5,7 +5,7 @@ use crate::clock::Now;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::ship::batch::Batch;
-use crate::sources::cursors::{block, Reader};
+use crate::sources::cursors::{Pieces, Reader};
 use crate::sources::{Pass, Progress, Source};
 use crate::sys;
 use std::ffi::OsStr;
@@ -218,9 +218,9 @@ impl<L: Log> Source for Logs<L> {
         Progress::Done
     }
 
-    fn cursors(&self, all: bool, out: &mut Vec<u8>) {
+    fn cursors(&self, all: bool, out: &mut Pieces) {
         for log in self.logs.iter().filter(|log| log.has_cursor(all)) {
-            block(out, |out| {
+            out.block(|out| {
                 let path = log.path().as_os_str().as_bytes();
                 out.extend_from_slice(&(path.len() as u16).to_le_bytes());
                 out.extend_from_slice(path);

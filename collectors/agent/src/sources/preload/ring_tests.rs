@@ -99,7 +99,7 @@ impl Reader {
             if window.events > 0 && self.decode {
                 events.extend(open_window(window.payload));
             }
-            self.batch.restart(1).unwrap();
+            self.batch.restart(1);
             self.ring.committed();
             if flow != Flow::Full {
                 events.retain(|e| e["op"] != "start");

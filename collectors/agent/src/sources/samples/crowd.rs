@@ -7,6 +7,8 @@
 mod cursor;
 mod looks;
 pub mod members;
+pub mod numbers;
+mod shapes;
 mod table;
 mod tell;
 
@@ -20,7 +22,7 @@ use super::track::At;
 use super::LOOK_AGAIN;
 use crate::counters::Counters;
 use crate::ship::batch::Batch;
-use crate::sources::cursors::Reader;
+use crate::sources::cursors::{Pieces, Reader};
 use crate::sources::{Pass, Progress, Source};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -289,7 +291,7 @@ impl Source for Crowd {
         Some(self.schedule.next())
     }
 
-    fn cursors(&self, all: bool, out: &mut Vec<u8>) {
+    fn cursors(&self, all: bool, out: &mut Pieces) {
         self.write_cursors(all, out);
     }
 

@@ -3,7 +3,7 @@
 use super::tests::{Show, Shown};
 use super::*;
 use crate::ship::batch::{open_window, RAW_BYTES_MAX};
-use crate::sources::cursors::restore_one;
+use crate::sources::cursors::{blocks_of, restore_one};
 use crate::testing::{self, Random};
 use serde_json::Value as Json;
 
@@ -75,8 +75,7 @@ impl Machine {
         if all {
             self.spool.clear();
         }
-        let mut cursors = Vec::new();
-        self.source.cursors(all, &mut cursors);
+        let cursors = blocks_of(&self.source, all);
         assert!(cursors.len() <= self.bytes_max + 1024);
         self.spool.push(cursors);
         let window = batch.finish().unwrap();

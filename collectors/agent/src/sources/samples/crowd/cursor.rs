@@ -1,10 +1,10 @@
-//! How the spool keeps the tables. Blocks, each of which says what it is of and is one of: the instants of looks, a group with its members, the name of
+//! How the spool keeps the tables. Blocks, each of which says what it is of and is one of: the instants of looks, a group with its members, or some of them, the name of
 //! a group that went, or that nothing is kept since it is too much.
 
 use super::super::INSTANCE_BYTES_MAX;
 use super::table::read_members;
 use super::{Crowd, Group};
-use crate::sources::cursors::{block, Reader};
+use crate::sources::cursors::{Pieces, Reader, PIECE_BYTES};
 use crate::sources::Source;
 use crate::warn;
 use tracepack::ring::file_id;
@@ -29,7 +29,8 @@ impl Crowd {
     /// Whether the spool has room for all. Once it had not, it is asked for some to spare.
     fn is_to_be_kept(&self) -> bool {
         let groups = self.groups_and_names();
-        let groups = groups.map(|(_, group)| BLOCK_BYTES + group.table.bytes());
+        let blocks = |bytes: usize| bytes + (1 + bytes / PIECE_BYTES) * BLOCK_BYTES;
+        let groups = groups.map(|(_, group)| blocks(group.table.kept_bytes()));
         let bytes = self.looks.bytes() + groups.sum::<usize>();
         match self.is_kept {
             true => bytes <= self.cursors_bytes_max,
@@ -43,8 +44,8 @@ impl Crowd {
         file_id(names.join(" ").as_bytes())
     }
 
-    fn block(&self, kind: u8, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-        block(out, |out| {
+    fn block(&self, kind: u8, out: &mut Pieces, write: impl FnOnce(&mut Vec<u8>)) {
+        out.block(|out| {
             for number in [self.kernel_boot, self.shape(), self.key[0], self.key[1]] {
                 out.extend_from_slice(&number.to_le_bytes());
             }
@@ -53,7 +54,7 @@ impl Crowd {
         });
     }
 
-    pub(super) fn write_cursors(&self, all: bool, out: &mut Vec<u8>) {
+    pub(super) fn write_cursors(&self, all: bool, out: &mut Pieces) {
         if !all && !self.has_changed {
             return;
         }
@@ -85,15 +86,19 @@ impl Crowd {
         }
         let groups = self.groups_and_names();
         for (name, group) in groups.filter(|(_, group)| is_whole || group.has_changed) {
-            self.block(GROUP, out, |out| {
-                put_name(name, out);
-                put_look(group.whole, out);
-                let gone = if is_whole { &[] } else { &group.gone[..] };
-                out.extend_from_slice(&(gone.len() as u32).to_le_bytes());
-                gone.iter()
-                    .for_each(|hash| out.extend_from_slice(&hash.to_le_bytes()));
-                group.table.write(is_whole, out);
-            });
+            let mut gone = if is_whole { &[] } else { &group.gone[..] };
+            let mut rest = Some(0);
+            while let Some(from) = rest {
+                self.block(GROUP, out, |out| {
+                    put_name(name, out);
+                    put_look(group.whole, out);
+                    out.extend_from_slice(&(gone.len() as u32).to_le_bytes());
+                    gone.iter()
+                        .for_each(|hash| out.extend_from_slice(&hash.to_le_bytes()));
+                    rest = group.table.write(is_whole, from, PIECE_BYTES, out);
+                });
+                gone = &[];
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! When looks were: a table says of its members the numbers of looks, which take less room than instants.
 
 use super::super::track::At;
-use super::table::{put_number, take_number};
+use super::numbers::{put_number, take_number};
 use crate::sources::cursors::Reader;
 use std::collections::VecDeque;
 

@@ -1,9 +1,11 @@
-//! What the members of one group last were, in a few dozen bytes each: a hash of the name, a mark of what was read, and those columns that are
-//! not 0, as numbers of as many bytes as they need.
+//! What the members of one group last were, in a few dozen bytes each: a hash of the name, a mark of what was read, which columns are not 0, and
+//! these, as numbers of as many bytes as they need.
 //!
 //! It is changed in place: a member whose numbers need as many bytes as before stays where it is, another one goes to the end. What that leaves
 //! free is taken back at the end of a look.
 
+use super::numbers::{put_number, take_bytes, take_number};
+use super::shapes::Shapes;
 use crate::sources::cursors::Reader;
 
 /// Members of a group.
@@ -37,11 +39,17 @@ pub struct Head {
 /// Owned by its source; bounded by MEMBERS_MAX and ARENA_BYTES_MAX.
 #[derive(Default)]
 pub struct Table {
-    /// A head, flags and the length of the rest, and pairs of a column's number and its value; one member after the other.
+    /// A head, flags and the length of the rest, what its shape is, and the values of its columns; one member after the other.
     arena: Vec<u8>,
+    shapes: Shapes,
     /// Where in `arena` a member begins, plus 1, at a place that its hash says or after; 0: free. Empty while the table is packed.
     index: Vec<u32>,
     members: usize,
+    /// What they take in the spool.
+    kept_bytes: usize,
+    /// Of the member that is put in: its columns, and its rest.
+    columns: Vec<u8>,
+    rest: Vec<u8>,
     /// A member found no room since the look began.
     is_full: bool,
 }
@@ -57,9 +65,9 @@ impl Table {
         self.arena.capacity() + 4 * self.index.capacity()
     }
 
-    /// What its members take in the spool, at most.
-    pub fn bytes(&self) -> usize {
-        self.arena.len()
+    /// What its members take in the spool.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept_bytes
     }
 
     /// A look begins: nothing is seen yet.
@@ -98,7 +106,27 @@ impl Table {
 
     fn free(&mut self, at: usize) {
         self.members -= 1;
+        self.leave(at);
         self.set_word(at, self.word(at) | FREE);
+    }
+
+    /// What is at `at` is none of the members any more.
+    fn leave(&mut self, at: usize) {
+        self.kept_bytes -= self.kept_length(at);
+        let rest = at + HEAD_BYTES..at + self.length(at);
+        self.shapes.leave(&self.arena[rest]);
+    }
+
+    /// Columns that are not 0, and their values.
+    fn parts(&self, at: usize) -> (&[u8], &[u8]) {
+        let rest = &self.arena[at + HEAD_BYTES..at + self.length(at)];
+        self.shapes.columns(rest)
+    }
+
+    /// Bytes of the member at `at` in the spool, where each column stands before its value.
+    fn kept_length(&self, at: usize) -> usize {
+        let (columns, values) = self.parts(at);
+        HEAD_BYTES + columns.len() + values.len()
     }
 
     /// Moves members together.
@@ -179,19 +207,19 @@ impl Table {
     /// The member's columns; those that are 0 are set to that.
     pub fn values(&self, at: usize, out: &mut [u64]) {
         out.fill(0);
-        let mut rest = &self.arena[at + HEAD_BYTES..at + self.length(at)];
-        while let Some((&column, behind)) = rest.split_first() {
-            rest = behind;
-            if let (Some(own), Some(value)) = (out.get_mut(column as usize), take_number(&mut rest))
+        let (columns, mut values) = self.parts(at);
+        for &column in columns {
+            if let (Some(own), Some(value)) =
+                (out.get_mut(column as usize), take_number(&mut values))
             {
                 *own = value;
             }
         }
     }
 
-    /// Where the members are, in order.
-    fn places(&self) -> impl Iterator<Item = usize> + '_ {
-        let mut at = 0;
+    /// Where the members are, in order, from a place on.
+    fn places(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
+        let mut at = from;
         std::iter::from_fn(move || {
             while at < self.arena.len() {
                 let place = at;
@@ -234,16 +262,30 @@ impl Table {
 
     /// Puts in how a member is now, which the look has seen.
     pub fn put(&mut self, at: Option<usize>, head: Head, values: &[u64]) {
-        let mut rest = Vec::with_capacity(values.len());
-        for (column, value) in values.iter().enumerate().filter(|(_, value)| **value != 0) {
-            rest.push(column as u8);
-            put_number(&mut rest, *value);
-        }
-        self.put_bytes(at, head, SEEN | CHANGED, &rest);
+        self.columns.clear();
+        let columns = values.iter().enumerate().filter(|(_, value)| **value != 0);
+        self.columns.extend(columns.map(|(column, _)| column as u8));
+        self.put_columns(at, head, SEEN | CHANGED, |out| {
+            let values = values.iter().filter(|value| **value != 0);
+            values.for_each(|value| put_number(out, *value));
+        });
     }
 
-    fn put_bytes(&mut self, at: Option<usize>, head: Head, flags: u16, rest: &[u8]) {
-        let length = HEAD_BYTES + rest.len();
+    /// Puts in a member whose columns are `columns`; `write` appends their values.
+    fn put_columns(
+        &mut self,
+        at: Option<usize>,
+        head: Head,
+        flags: u16,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        if let Some(at) = at {
+            self.leave(at);
+        }
+        self.rest.clear();
+        self.shapes.put(&self.columns, &mut self.rest);
+        write(&mut self.rest);
+        let length = HEAD_BYTES + self.rest.len();
         let to = match at {
             Some(at) if self.length(at) == length => at,
             _ => {
@@ -259,8 +301,9 @@ impl Table {
         out[..8].copy_from_slice(&head.hash.to_le_bytes());
         out[8..12].copy_from_slice(&head.mark.to_le_bytes());
         out[12..WORD].copy_from_slice(&head.told.to_le_bytes());
-        out[HEAD_BYTES..].copy_from_slice(rest);
-        self.set_word(to, rest.len() as u16 | flags);
+        out[HEAD_BYTES..].copy_from_slice(&self.rest);
+        self.set_word(to, self.rest.len() as u16 | flags);
+        self.kept_bytes += self.kept_length(to);
         self.members += at.is_none() as usize;
         match at {
             Some(at) if at == to => {}
@@ -274,22 +317,45 @@ impl Table {
         }
     }
 
+    /// Puts in a member as `write` wrote it.
+    fn put_kept(&mut self, at: Option<usize>, head: Head, mut pairs: &[u8]) {
+        self.columns.clear();
+        let mut values = Vec::new();
+        while let Some((&column, behind)) = pairs.split_first() {
+            pairs = behind;
+            self.columns.push(column);
+            values.extend_from_slice(take_bytes(&mut pairs));
+        }
+        self.put_columns(at, head, 0, |out| out.extend_from_slice(&values));
+    }
+
     fn enter(&mut self, at: usize) {
         if let Some(slot) = self.slot(self.hash(at)) {
             self.index[slot] = at as u32 + 1;
         }
     }
 
-    /// Appends members as the spool keeps them: all, or those that changed.
-    pub fn write(&self, all: bool, out: &mut Vec<u8>) {
-        for at in self.places() {
+    /// Appends members from the place `from` on as the spool keeps them, all or those that changed, until they are `bytes` or more. Answers where to
+    /// go on; `None`: that was all.
+    pub fn write(&self, all: bool, from: usize, bytes: usize, out: &mut Vec<u8>) -> Option<usize> {
+        let begin = out.len();
+        for at in self.places(from) {
+            if out.len() - begin >= bytes {
+                return Some(at);
+            }
             let word = self.word(at);
             if all || word & CHANGED != 0 {
+                let (columns, mut values) = self.parts(at);
+                let length = (columns.len() + values.len()) as u16;
                 out.extend_from_slice(&self.arena[at..at + WORD]);
-                out.extend_from_slice(&(word & LENGTH).to_le_bytes());
-                out.extend_from_slice(&self.arena[at + HEAD_BYTES..at + self.length(at)]);
+                out.extend_from_slice(&length.to_le_bytes());
+                for &column in columns {
+                    out.push(column);
+                    out.extend_from_slice(take_bytes(&mut values));
+                }
             }
         }
+        None
     }
 
     /// The spool has all of it.
@@ -312,7 +378,7 @@ impl Table {
             let at = self.find(head.hash);
             has_room &= self.has_room(at);
             if has_room {
-                self.put_bytes(at, *head, 0, rest);
+                self.put_kept(at, *head, rest);
             }
         }
         self.compact();
@@ -343,33 +409,6 @@ pub fn read_members<'a>(cursor: &mut Reader<'a>, columns: usize) -> Option<Vec<(
         members.push((head, rest));
     }
     Some(members)
-}
-
-/// Seven bits a byte, the lowest first.
-pub fn put_number(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// `None`: it breaks off, or is larger than a number can be.
-pub fn take_number(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        let part = (byte & 0x7f) as u64;
-        if part << shift >> shift != part {
-            return None;
-        }
-        value |= part << shift;
-        if byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 #[cfg(test)]
