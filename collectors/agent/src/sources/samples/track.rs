@@ -1,5 +1,8 @@
 //! One instance from read to read: what it last was, and what it did since. The spool keeps it, so that an agent's restart loses nothing.
 
+mod base;
+
+use self::base::Base;
 use super::reading::{Range, Reading, Step, Value, What};
 use crate::clock::Now;
 use crate::counters::Counters;
@@ -78,8 +81,7 @@ pub struct Track {
     pub seen: At,
     /// In which look of the source that was.
     pub look: u64,
-    /// Key and bits of each value.
-    base: Vec<(u64, u64)>,
+    base: Base,
     /// The spool does not have it so.
     pub has_changed: bool,
 }
@@ -88,7 +90,7 @@ impl Track {
     /// The first read: only what comes after it counts.
     pub fn begin(reading: &Reading, at: At) -> Track {
         let mut track = Track::born(at);
-        track.rebase(reading, &[]);
+        track.rebase(reading, &[], &[]);
         track
     }
 
@@ -98,21 +100,14 @@ impl Track {
             told: at,
             seen: at,
             look: 0,
-            base: Vec::new(),
+            base: Base::new(&[]),
             has_changed: true,
         }
     }
 
-    /// The bits of a value when it was last told; `place`: its place in the reading, where it mostly is here, too.
-    fn base_of(&self, place: usize, key: u64) -> Option<u64> {
-        let here = self.base.get(place).filter(|(own, _)| *own == key);
-        here.or_else(|| self.base.iter().find(|(own, _)| *own == key))
-            .map(|(_, bits)| *bits)
-    }
-
     /// The bits of a value when it was last told.
     pub fn bits(&self, key: u64) -> Option<u64> {
-        self.base_of(usize::MAX, key)
+        bits_of(&self.base.values(), usize::MAX, key)
     }
 
     /// Takes the next reading, and tells what there is to tell. False: the batch has no room, and the reading is to be given again.
@@ -149,8 +144,9 @@ impl Track {
     }
 
     pub fn compare(&self, reading: &Reading) -> Change {
+        let base = self.base.values();
         let based: Vec<Option<u64>> = (reading.values.iter().enumerate())
-            .map(|(place, value)| self.base_of(place, value.key()))
+            .map(|(place, value)| bits_of(&base, place, value.key()))
             .collect();
         let step = |value: &Value, base: Option<u64>| match (value.what, base) {
             (What::Counter { raw, range, .. }, Some(base)) => Some(range.step(base, raw)),
@@ -176,7 +172,7 @@ impl Track {
                 _ => *base == Some(value.what.bits()),
             };
         Change {
-            is_none: reading.values.len() == self.base.len() && pairs().zip(&moved).all(is_same),
+            is_none: reading.values.len() == base.len() && pairs().zip(&moved).all(is_same),
             moved,
             reset,
         }
@@ -202,16 +198,15 @@ impl Track {
             true => Vec::new(),
             false => self.unread(reading, &change.reset),
         };
-        self.rebase(reading, &change.reset);
-        let room = VALUES_MAX - self.base.len();
-        self.base.extend(unread.into_iter().take(room));
+        self.rebase(reading, &change.reset, &unread);
         (self.told, self.seen, self.has_changed) = (at, at, true);
     }
 
     /// Writes the sample of the stretch until the last read, in which nothing changed. `reading` says the values' names.
     pub fn tell_quiet(&mut self, reading: &Reading, fields: Fields) {
+        let base = self.base.values();
         let before = |place: usize, value: &Value| {
-            let base = self.base_of(place, value.key())?;
+            let base = bits_of(&base, place, value.key())?;
             Some(match value.what {
                 What::Counter { range, .. } if range == Range::UpTo(base) => return None,
                 What::Counter { .. } => Number::Whole(0),
@@ -253,21 +248,24 @@ impl Track {
     /// Values that are not in the reading stay where they were, or count from 0 where their part began anew.
     fn unread(&self, reading: &Reading, reset: &[u32]) -> Vec<(u64, u64)> {
         let read: BTreeSet<u64> = reading.values.iter().map(Value::key).collect();
-        let unread = self.base.iter().filter(|(key, _)| !read.contains(key));
-        let bits = |key: u64, bits: u64| match reset.contains(&((key >> 32) as u32)) {
-            true => 0,
-            false => bits,
-        };
-        unread.map(|&(key, was)| (key, bits(key, was))).collect()
+        let mut unread = self.base.values();
+        unread.retain(|(key, _)| !read.contains(key));
+        for (key, bits) in &mut unread {
+            if reset.contains(&((*key >> 32) as u32)) {
+                *bits = 0;
+            }
+        }
+        unread
     }
 
     /// What is read next is compared with this. A counter that went back by itself stays where it was, as does one that was told wider than the end
-    /// at which it stands now; not one whose part began anew (`reset`).
-    fn rebase(&mut self, reading: &Reading, reset: &[u32]) {
+    /// at which it stands now; not one whose part began anew (`reset`). What was `unread` stays behind.
+    fn rebase(&mut self, reading: &Reading, reset: &[u32], unread: &[(u64, u64)]) {
+        let base = self.base.values();
         let values = reading.values.iter().take(VALUES_MAX).enumerate();
         let bits = |(place, value): (usize, &Value)| {
             let (key, bits) = (value.key(), value.what.bits());
-            let back = match (value.what, self.base_of(place, key)) {
+            let back = match (value.what, bits_of(&base, place, key)) {
                 (What::Counter { range, .. }, Some(base)) if !reset.contains(&value.part) => {
                     let is_kept = match range.step(base, bits) {
                         Step::Back => true,
@@ -280,7 +278,8 @@ impl Track {
             };
             (key, back.unwrap_or(bits))
         };
-        self.base = values.map(bits).collect();
+        let values = values.map(bits).chain(unread.iter().copied());
+        self.base = Base::new(&values.take(VALUES_MAX).collect::<Vec<_>>());
     }
 
     pub fn write_cursor(&self, out: &mut Vec<u8>) {
@@ -288,7 +287,7 @@ impl Track {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.extend_from_slice(&(self.base.len() as u16).to_le_bytes());
-        for (key, bits) in &self.base {
+        for (key, bits) in self.base.values() {
             out.extend_from_slice(&key.to_le_bytes());
             out.extend_from_slice(&bits.to_le_bytes());
         }
@@ -310,10 +309,17 @@ impl Track {
             told,
             seen: told,
             look: 0,
-            base,
+            base: Base::new(&base),
             has_changed: false,
         })
     }
+}
+
+/// The bits of a value; `place`: its place in the reading, where it mostly is here, too.
+fn bits_of(base: &[(u64, u64)], place: usize, key: u64) -> Option<u64> {
+    let here = base.get(place).filter(|(own, _)| *own == key);
+    here.or_else(|| base.iter().find(|(own, _)| *own == key))
+        .map(|(_, bits)| *bits)
 }
 
 /// Writes of what a sample is, and of which interval.
