@@ -15,8 +15,11 @@ pub fn tune() {
         #[cfg(target_env = "gnu")]
         {
             libc::mallopt(libc::M_ARENA_MAX, 1);
-            libc::mallopt(libc::M_TRIM_THRESHOLD, 256 << 10);
-            libc::mallopt(libc::M_MMAP_THRESHOLD, 256 << 10);
+            // The heap keeps little that it does not use.
+            libc::mallopt(libc::M_TRIM_THRESHOLD, 64 << 10);
+            libc::mallopt(libc::M_TOP_PAD, 16 << 10);
+            // Tables and windows, which grow, have pages of their own: they leave no holes, and what they do not use yet takes nothing.
+            libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 10);
         }
         let mut limit: libc::rlimit = std::mem::zeroed();
         if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
