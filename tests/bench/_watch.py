@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,14 +46,17 @@ def answer(command: list[str], env: dict[str, str] | None = None) -> dict:
 
 
 @contextmanager
-def agent(place: Path, rings: Path, port: int, metrics: str = "", settings: str = "", root: Path | None = None) -> Iterator[subprocess.Popen]:
-    """bellrock-agent reading `rings` and shipping to `port`; ended with SIGTERM. metrics: where it answers /metrics, "": nowhere. settings: more lines of its file; root: what it takes for /."""
+def agent(
+    place: Path, rings: Path, port: int, metrics: str = "", settings: str = "", root: Path | None = None, before: Sequence[str] = ()
+) -> Iterator[subprocess.Popen]:
+    """bellrock-agent reading `rings` and shipping to `port`; ended with SIGTERM. metrics: where it answers /metrics, "": nowhere. settings: more lines of its file; root: what it takes
+    for /; before: a command that becomes the agent."""
     rings.mkdir(exist_ok=True)
     config = place / "agent.toml"
     config.write_text(f'rings = "{rings}"\nspool = "{place / "spool"}"\nserver = "127.0.0.1:{port}"\nmetrics = "{metrics}"\n{settings}')
     with open(place / "agent.log", "w") as log:
         under = [] if root is None else ["--root", str(root)]
-        process = subprocess.Popen([str(AGENT), "--config", str(config), *under], stderr=log)
+        process = subprocess.Popen([*before, str(AGENT), "--config", str(config), *under], stderr=log)
     try:
         yield process
     finally:

@@ -1,8 +1,8 @@
-"""What the agent takes on Lustre's servers and clients, looking at everything each second: memory, and processor time.
+"""What the agent takes on Lustre's servers and clients, and for the switches of a fabric, looking at everything each second: memory, and processor time.
 
-An OSS has 12 OSTs with 2,000 jobs each, an MDS 10,000 clients, a client 500 OSTs; the machine's own samples (`node`, `block_device`) go along. Each second the counters of a fifth of the jobs and clients, and of all
-targets, move: in files of tmpfs, so that what Lustre itself needs to write its text is not in it. Memory is the largest seen of VmRSS, four times a second. Processor time is the kernel's count of it, to the ns, over half a minute. The
-records go over the real protocol to a receiver that keeps none.
+An OSS has 12 OSTs and 2,000 jobs, each with an entry on every OST (`oss`) or on one (`oss_2000_entries`), an MDS 10,000 clients, a client 500 OSTs; a host with three ports asks 80 switches of 36 ports. The machine's own samples (`node`,
+`block_device`) go along. Each second the counters of a fifth of the jobs and clients, and of all targets and ports, move: in files of tmpfs, so that what Lustre itself needs to write its text is not in it, nor what the programs take that ask
+switches. Memory is the largest seen of VmRSS, four times a second. Processor time is the kernel's count of it, to the ns, over half a minute. The records go over the real protocol to a receiver that keeps none.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pipeline.ingest import Ingest
 from pipeline.sink import StoreSink
+from tests.bench import _fabric
 from tests.bench._watch import agent, workplace
 from tests.bench.agent_footprint import Sink, rss_mb
 from tests.bench.forwarding_footprint import cpu_ns
@@ -22,6 +23,8 @@ from tests.bench.forwarding_footprint import cpu_ns
 OSTS, JOBS, CLIENTS, TARGETS, JOBS_OF_ONE = 12, 2000, 10_000, 500, 40_000
 CHANGED = 5
 SECONDS, WARM_S = 30, 6
+# A round of all switches takes at most: there are two programs to be started for each.
+ROUND_S = 5
 PERIODS = ("lustre_job_period_s", "lustre_export_period_s")
 _OPERATIONS = "open close mknod unlink mkdir rmdir rename getattr setattr getxattr statfs sync samedir_rename crossdir_rename".split()
 _REQUESTS = "req_waittime req_qdepth req_active req_timeout reqbuf_avail ost_read ost_write ost_punch ldlm_bl_callback".split()
@@ -68,6 +71,9 @@ def _put(path: Path, text: bytes | str) -> None:
 
 class Machine(ABC, threading.Thread):
     """A node with Lustre below `root`, whose counters move each second once it is started."""
+
+    # A command that becomes the agent.
+    before: tuple[str, ...] = ()
 
     def __init__(self, root: Path) -> None:
         super().__init__(daemon=True)
@@ -162,6 +168,20 @@ class Mount(Machine):
         _put(mount / "read_ahead_stats", _head() + f"hits {9000 + moves} samples [pages]\nmisses {700 + moves} samples [pages]\n")
 
 
+class Fabric(Machine):
+    """A host that asks the switches of its fabric: programs are asked of the machine itself only, so that the agent sees no other root, but other devices."""
+
+    def __init__(self, root: Path) -> None:
+        self.classes = _fabric.classes(root.with_name("class"))
+        self.before = ("unshare", "--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" /sys/class && exec "$@"', str(self.classes))
+        self._counters = sorted(self.classes.glob("infiniband/*/ports/*/counters/port_*_data"))
+        super().__init__(root)
+
+    def move(self, moves: int) -> None:
+        for counter in self._counters:
+            _put(counter, f"{1_000_000 + 1000 * moves}\n")
+
+
 def measure(place: Path, machine: Machine, per_s: float, settings: str = "") -> tuple[float, float]:
     """(largest memory in MiB, processor time in ns a second) of an agent on a machine that has at least `per_s` samples a second. Raises RuntimeError if there were fewer."""
     sink = Sink()
@@ -169,7 +189,8 @@ def measure(place: Path, machine: Machine, per_s: float, settings: str = "") -> 
     ingest.start()
     settings = "".join(f"{name} = 1\n" for name in PERIODS) + settings
     try:
-        with agent(place, place / "rings", ingest.port, settings=settings, root=machine.root) as process:
+        root = None if machine.before else machine.root
+        with agent(place, place / "rings", ingest.port, settings=settings, root=root, before=machine.before) as process:
             machine.start()
             time.sleep(WARM_S)  # the first looks find everything new
             before, began_s, events, moves, peak = cpu_ns(process.pid), time.monotonic(), sink.events, machine.moves, 0.0
@@ -193,11 +214,15 @@ def run() -> list[dict]:
     rows = []
     for name, limit_mb, per_s, make in (
         ("oss", 5.0, OSTS * JOBS / CHANGED, lambda root: Targets(root, OSTS, JOBS)),
+        ("oss_2000_entries", 5.0, JOBS / CHANGED, lambda root: Targets(root, OSTS, -(-JOBS // OSTS))),
         ("mds", 8.0, CLIENTS / CHANGED, Metadata),
         ("lustre_client", 6.0, TARGETS, Mount),
+        ("switch", 6.0, _fabric.SWITCHES * _fabric.PORTS / ROUND_S, Fabric),
     ):
         with workplace() as place:
-            peak, cpu = measure(place, make(place / "root"), per_s)
+            machine = make(place / "root")
+            settings = _fabric.programs(place) if name == "switch" else ""
+            peak, cpu = measure(place, machine, per_s, settings)
         rows.append({"name": f"{name}_rss_mb", "value": peak, "unit": "MiB", "baseline_name": "the target", "baseline": limit_mb})
         rows.append({"name": f"{name}_cpu_pct", "value": cpu / 1e7, "unit": "% of a core", "baseline_name": "the target", "baseline": 10.0})
     with workplace() as place:
