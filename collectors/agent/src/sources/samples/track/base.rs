@@ -66,7 +66,9 @@ mod tests {
     #[test]
     fn what_is_packed_comes_back_and_keys_are_shared() {
         let values = |first: u64| vec![(1u64 << 40, first), (7, u64::MAX), (9, 0)];
-        let bases: Vec<Base> = (0..500).map(|n| Base::new(&values(n << (n % 60)))).collect();
+        let bases: Vec<Base> = (0..500)
+            .map(|n| Base::new(&values(n << (n % 60))))
+            .collect();
         for (n, base) in bases.iter().enumerate() {
             assert_eq!(
                 (base.values(), base.len()),
