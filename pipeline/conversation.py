@@ -69,9 +69,9 @@ class Conversation:
                     return
                 parser.feed(data)
                 continue
-            self._connection.settimeout(self._pace.window_timeout_s)
             if window.payloads and not self._store(window):
                 return
+            self._connection.settimeout(self._pace.window_timeout_s)
             self._connection.sendall(ack(window.last_seq))
             if self._stopping.is_set():
                 return
@@ -108,10 +108,12 @@ class Conversation:
         Unwelcome where it holds a record of a node that is not the client's."""
         job = self._writer.put(window, self._client)
         lost: OSError | None = None
+        # Those of the batch wait for each other: one that takes no answers must not hold them up.
+        self._connection.settimeout(self._pace.keepalive_s)
         try:
             while not job.done.wait(self._pace.keepalive_s):
                 if not self._writer.alive():
-                    return False
+                    break  # what became of it is known all the same, if it was written
                 if lost is None:
                     try:
                         self._connection.sendall(ack(0))

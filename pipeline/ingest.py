@@ -236,7 +236,7 @@ class Ingest:
                 self._threads.add(thread)
                 return
             except RuntimeError as error:
-                why = f"{error}; look with `ulimit -u` and `free`"
+                why = f"{error}; look with `ulimit -u`, `free`, and at TasksMax of its unit"
         self._refuse(connection, peer, who, why)
 
     def _serve(self, connection: socket.socket, peer: str, who: str, client: Peer | None = None, loaded: Loaded | None = None) -> None:

@@ -83,7 +83,8 @@ def plan(job: Job, runs: Runs, is_seen: bool, from_ns: int, to_ns: int, store: S
     way = topology.way(nodes, from_ns, to_ns)
     of_run, names = _systems_of(runs, way)
     kinds = {one.fact.file_system: one.fact.kind for one in way.file_systems}
-    naming = {one.fact.file_system for one in way.file_systems if one.fact.names_jobs}
+    # Where that changed meanwhile only a part bears the job's name.
+    naming = {one.fact.file_system for one in way.file_systems} - {one.fact.file_system for one in way.file_systems if not one.fact.names_jobs}
     forwarders = sorted({one.fact.forwarder for one in way.forwarding})
     offsets = jobdb.offsets({*forwarders, *(one.fact.server for one in way.serving)}, to_ns)
 

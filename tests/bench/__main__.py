@@ -11,6 +11,7 @@ import argparse
 import importlib
 import json
 import pkgutil
+import signal
 import sys
 import time
 from collections.abc import Iterable
@@ -99,6 +100,8 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown or not known:
         print(f"no such benchmark: {', '.join(unknown) or 'there are none'}. Known: {', '.join(known)}", file=sys.stderr)
         return 2
+    # SIGTERM ends what was begun, as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     failed = []
     for name in names or known:
         try:

@@ -36,11 +36,21 @@ def log_server(folder: Path, elastic: Elasticsearch, redis: Redis) -> tuple[int,
     command = [sys.executable, "-m", "bellrock", "ingest", "--config", str(settings)]
     with open(folder / "ingest.log", "wb") as log:
         server = subprocess.Popen(command, env=os.environ | {"BELLROCK_STATE": str(state)}, stdout=log, stderr=log)
+    try:
+        _await_port(port, server, folder)
+    except BaseException:
+        server.kill()
+        server.wait()
+        raise
+    return port, server
+
+
+def _await_port(port: int, server: subprocess.Popen, folder: Path) -> None:
     until = time.monotonic() + LIMIT_S
     while True:
         try:
             http.client.HTTPConnection("127.0.0.1", port, timeout=1).connect()
-            return port, server
+            return
         except OSError:
             if server.poll() is not None or time.monotonic() > until:
                 raise RuntimeError(f"bellrock ingest did not start:\n{(folder / 'ingest.log').read_text()}") from None

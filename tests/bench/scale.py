@@ -13,20 +13,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from types import FrameType
 
 from bellrock.stack.elasticsearch import Elasticsearch
+from bellrock.stack.process import end_below
 from bellrock.stack.redis import Redis
 from pipeline import redis_client
 from tests.bench.agent_footprint import rss_mb
@@ -34,8 +33,8 @@ from tests.bench._days import DAY_S, Packed
 from tests.bench._log_server import GROUP, LIMIT_S, QUEUE, count, found_records, log_server, pids, processor_s
 
 SHARE = float(os.environ.get("BELLROCK_BENCH_SCALE_SHARE", "1"))
-# Connections are as many as the server lets in but for a few: each is of 164 nodes.
-CONNECTIONS = 250
+# Nearly as many as the server lets in: each is of 41 nodes.
+CONNECTIONS = 1000
 HEAP_MIB = 2048
 # Of records of 500 bytes: as many as may wait (1,000,000), and those that the storing half has taken, which may be as many.
 REDIS_MIB = 1536
@@ -67,9 +66,10 @@ def run() -> list[dict]:
         free = shutil.disk_usage(folder).free
         if free < DISK_BYTES * min(SHARE, 1):
             raise RuntimeError(f"{folder} has {free >> 30} GiB free, and {DISK_BYTES * SHARE / 2**30:.0f} are needed: make room, set TMPDIR, or take a BELLROCK_BENCH_SCALE_SHARE of 0.1")
-        with _ended_in_order():
-            return _measure(folder)
+        return _measure(folder)
     finally:
+        # What did not get its turn, as where a second signal came.
+        end_below(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -79,22 +79,18 @@ def _measure(folder: Path) -> list[dict]:
     day, peak = _packed(windows)
     elastic = Elasticsearch(folder / "elasticsearch", group=GROUP, heap_mib=HEAP_MIB)
     redis = Redis(folder / "redis", durable=True, memory_mib=REDIS_MIB)
-    server = None
-    try:
-        elastic.start()
-        redis.start()
+    with ExitStack() as ending:
+        for part in (elastic, redis):
+            ending.callback(part.stop)
+            part.start()
         port, server = log_server(folder, elastic, redis)
+        ending.callback(server.wait, LIMIT_S)
+        ending.callback(server.terminate)
         way = Way(folder, elastic, redis, server, port)
         with way.agents():
             sent = [way.send(packed) for packed in (day, peak)]
         elastic.ask("bellrock-*/_flush", "POST", timeout_s=LIMIT_S)
         size = elastic.ask("bellrock-*/_stats/store")["_all"]["primaries"]["store"]["size_in_bytes"]
-    finally:
-        if server is not None:
-            server.terminate()
-            server.wait(LIMIT_S)
-        for part in (redis, elastic):
-            part.stop()
     return _rows(*sent, size)
 
 
@@ -233,17 +229,3 @@ class _Watch(threading.Thread):
         self._client.close()
         if self._error is not None:
             raise self._error
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """Meanwhile SIGTERM ends what was begun, as Ctrl-C does."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

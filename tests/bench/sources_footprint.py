@@ -182,8 +182,8 @@ class Fabric(Machine):
             _put(counter, f"{1_000_000 + 1000 * moves}\n")
 
 
-def measure(place: Path, machine: Machine, per_s: float, settings: str = "") -> tuple[float, float]:
-    """(largest memory in MiB, processor time in ns a second) of an agent on a machine that has at least `per_s` samples a second. Raises RuntimeError if there were fewer."""
+def measure(place: Path, machine: Machine, per_s: float, settings: str = "") -> tuple[float, float, float]:
+    """(largest memory in MiB, processor time in ns a second, samples a second) of an agent on a machine that has at least `per_s` samples a second. Raises RuntimeError if there were fewer."""
     sink = Sink()
     ingest = Ingest(StoreSink(sink), host="127.0.0.1", port=0)
     ingest.start()
@@ -207,7 +207,7 @@ def measure(place: Path, machine: Machine, per_s: float, settings: str = "") -> 
         raise RuntimeError(f"the counters moved {moves} times in {took_s:.0f} s: this machine is too busy")
     if events < 0.8 * per_s * took_s:
         raise RuntimeError(f"{events} samples came in {took_s:.0f} s, less than {per_s} a second: {(place / 'agent.log').read_text()[-2000:]}")
-    return peak, cpu
+    return peak, cpu, events / took_s
 
 
 def run() -> list[dict]:
@@ -222,11 +222,14 @@ def run() -> list[dict]:
         with workplace() as place:
             machine = make(place / "root")
             settings = _fabric.programs(place) if name == "switch" else ""
-            peak, cpu = measure(place, machine, per_s, settings)
+            peak, cpu, told_per_s = measure(place, machine, per_s, settings)
         rows.append({"name": f"{name}_rss_mb", "value": peak, "unit": "MiB", "baseline_name": "the target", "baseline": limit_mb})
         rows.append({"name": f"{name}_cpu_pct", "value": cpu / 1e7, "unit": "% of a core", "baseline_name": "the target", "baseline": 10.0})
+        if name == "switch":
+            all_per_s = _fabric.SWITCHES * _fabric.PORTS
+            rows.append({"name": "switch_samples_per_s", "value": told_per_s, "unit": "samples/s", "baseline_name": "all ports each second", "baseline": all_per_s})
     with workplace() as place:
         others = "".join(f"{name}_period_s = 0\n" for name in ("node", "block_device", "lustre_server", "lustre_client"))
-        _, cpu = measure(place, Targets(place / "root", 1, JOBS_OF_ONE), JOBS_OF_ONE / CHANGED, others)
+        _, cpu, _ = measure(place, Targets(place / "root", 1, JOBS_OF_ONE), JOBS_OF_ONE / CHANGED, others)
     rows.append({"name": "jobstats_40k_ms", "value": cpu / 1e6, "unit": "ms"})
     return rows

@@ -19,7 +19,8 @@ AGENT_SETTINGS = "".join(f"lustre_{name}_period_s = 1\n" for name in ("server", 
 
 
 class Server(OfRoot):
-    """That of one brick. It runs beside the nodes, since it looks into all of them."""
+    """That of one brick. It runs beside the nodes, since it looks into all of them. mount: where clients have the file system; jobs: the file to which Slurm's hooks
+    write (`hook`)."""
 
     title = "Lustre stand-in"
 
@@ -59,7 +60,7 @@ class Server(OfRoot):
 
 
 class Lustre:
-    """`start` begins a server for each brick, once GlusterFS runs. mount: where clients have it; jobs: the file to which Slurm's hooks write (`hook`)."""
+    """`start` begins a server for each brick, once GlusterFS runs."""
 
     def __init__(self, folder: Path, gluster: Gluster, clients: Sequence[Node]) -> None:
         self._jobs = folder / "jobs.log"

@@ -120,7 +120,7 @@ class Client:
             count = {name.lower(): int(number) for name, number in _ASKED.findall(self._read("profile"))}
             text = self._read("private")
         except OSError as error:
-            if self._open is not None or self._wire is not None:
+            if self._open is not None:
                 print(f"{self._folder}: {error.strerror}; it is looked for again", file=sys.stderr, flush=True)
             self.close()
             return None
@@ -138,7 +138,8 @@ class Client:
         told = {}
         for way, total in now.items():
             # A connection that was made anew counts from 0.
-            since = total - last[way] if total >= last.get(way, 0) else total
+            before = last.get(way, 0)
+            since = total - before if total >= before else total
             # What was sent last may be of requests that are answered now; what had none is talk.
             if count.get(way):
                 told[way] = self._before[way] + since

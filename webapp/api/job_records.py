@@ -101,7 +101,7 @@ class JobRecords:
         start, end = pc.subtract(runs["start"], ahead), pc.subtract(runs["end"], ahead)
         places = runs.column_names
         runs = runs.set_column(places.index("start"), "start", start).set_column(places.index("end"), "end", end)
-        return runs.filter(pc.and_(pc.less_equal(start, _until_ns(job)), pc.greater_equal(end, job.start_ns)))
+        return runs.filter(pc.and_(pc.less_equal(start, _until_ns(job)), pc.greater(end, job.start_ns)))
 
 
 def _moved(found: pa.Table, ahead_s: int, from_s: int, to_s: int, step_s: int) -> pa.Array:

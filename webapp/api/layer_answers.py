@@ -29,7 +29,7 @@ from .kept import Kept
 from .threads import Threads
 
 # Of the answers; in the keys of the cache, so that another version's answers are none.
-FORMAT = 5
+FORMAT = 6
 # Different answers that may be worked out at once, as far as there are threads for it.
 TURNS = 64
 # Of a running job layers are worked out once in so much of its time, and at most so often.

@@ -87,12 +87,8 @@ def test_as_many_agents_are_connected_at_once_as_are_set(state, begin, free_port
     """Each delivers, also where fewer files may be open than there are connections, until that limit is raised; one more is told what to do."""
     port, many = free_port(), 300
     (state.state_dir / "server.toml").write_text(f"[ingest]\nconnections_max = {many}\n")
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
-    try:
-        server = begin("--port", str(port))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, many + 256), hard))
+    server = begin("--port", str(port))
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     server.wait_for(f"records at 127.0.0.1:{port}")
     with ExitStack() as connected:
         clients = [connected.enter_context(Client(port)) for _ in range(many)]
