@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "test"
 FRONTEND = ROOT / "webapp" / "frontend"
 SUITE_LIMIT_S = 30 * 60
+# Of tests of a unit, or of a part with its servers: they wait more than they work. Whole files, which share what they start.
+AT_ONCE = ["-n", "2", "--dist", "loadfile"]
 TEST_LIMIT_S = 300
 PIPE_LIMIT_S = 10
 TAIL_LINES = 40
@@ -162,7 +164,8 @@ def pytest_suite(layer: str, long: bool = False) -> Suite:
     name = f"{layer}-long" if long else f"{layer}-pytest"
     report = RESULTS / f"{name}.xml"
     marks = ["-m", "long" if long else "not long"]
-    command = [sys.executable, "-m", "pytest", "-q", f"tests/{layer}", *marks, f"--junitxml={report}", f"--timeout={TEST_LIMIT_S}"]
+    at_once = AT_ONCE if layer in ("unit", "integration") and not long else []
+    command = [sys.executable, "-m", "pytest", "-q", f"tests/{layer}", *marks, f"--junitxml={report}", f"--timeout={TEST_LIMIT_S}", *at_once]
     return Suite(name, command, lambda _: read_report(report, read_junit))
 
 

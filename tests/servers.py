@@ -45,10 +45,12 @@ def servers_dir() -> Iterator[Path]:
     parent = Path(tempfile.gettempdir())
     for left in parent.glob(f"{PREFIX}*"):
         _clear_if_left(left)
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-    folder.chmod(0o711)
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    made = Path(tempfile.mkdtemp(prefix=f"new-{PREFIX}", dir=parent))
+    made.chmod(0o711)
+    lock = os.open(made / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
+    # Only now has it the name by which another session, which may begin at once, would clear what nobody holds.
+    folder = made.rename(parent / made.name.removeprefix("new-"))
     try:
         yield folder
     finally:
