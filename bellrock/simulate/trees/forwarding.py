@@ -88,6 +88,16 @@ def _by_second(second: np.ndarray, values: np.ndarray, seconds: int) -> np.ndarr
     return result
 
 
+def read_ahead(asked: np.ndarray, fetched: np.ndarray) -> dict[str, np.ndarray]:
+    """What a mount's read-ahead has counted by each look, pages, by what was asked for and what came from the targets by then, shape (looks,) each. Counts of a
+    look are of what came since that before, as the kernel's are: none ever falls, whenever a fault begins or ends."""
+    # What came beyond what was asked for was thrown away. Parts of a load are rounded down apart, so that what came lags by a page now and then.
+    discarded = np.maximum.accumulate(np.maximum(fetched - asked, 0))
+    windows = asked // WINDOW_PAGES
+    misses = windows + np.cumsum(np.minimum(np.diff(discarded, prepend=0), np.diff(asked - windows, prepend=0)))
+    return {"hits": asked - misses, "misses": misses, "read_but_discarded": discarded}
+
+
 class Mount:
     """What programs of a node asked its mount for, and how its read-ahead fared."""
 
@@ -95,9 +105,8 @@ class Mount:
         self._every_ms = sight.every_s * 1000
         asked = sight.activity.forwarding.of(number)
         self._op, self._asked = asked.op, moved(asked, self._every_ms)
-        # What came from the targets beyond what was asked for was thrown away.
         fetched = sight.activity.storage.by_source(number).of_ops(("read",))
-        self._pages = (self._sums(moved(asked.of_ops(("read",)), self._every_ms), sight), self._sums(moved(fetched, self._every_ms), sight))
+        self._read_ahead = read_ahead(*(self._sums(moved(rows, self._every_ms), sight) for rows in (asked.of_ops(("read",)), fetched)))
         self._moved = [Stat(), Stat()]
         self._counts = dict.fromkeys(sorted(set(NAME.values())), 0)
         self._folder = f"{PROC}/llite/{sight.machine.file_system}-{MOUNT}"
@@ -134,11 +143,8 @@ class Mount:
         reads, writes = self._moved
         counted = (requests_line(name, count) for name, count in self._counts.items())
         yield f"{self._folder}/stats", stats(second, (reads.line("read_bytes", "bytes"), writes.line("write_bytes", "bytes"), *counted))
-        asked, fetched = (int(pages[look]) for pages in self._pages)
-        discarded = max(fetched - asked, 0)
-        misses = asked // WINDOW_PAGES + min(discarded, asked - asked // WINDOW_PAGES)
-        told = (("hits", asked - misses), ("misses", misses), ("read_but_discarded", discarded))
-        yield f"{self._folder}/read_ahead_stats", stats(second, (f"{name:<25} {count} samples [pages]\n" for name, count in told))
+        told = (f"{name:<25} {counts[look]} samples [pages]\n" for name, counts in self._read_ahead.items())
+        yield f"{self._folder}/read_ahead_stats", stats(second, told)
 
 
 class Connections:

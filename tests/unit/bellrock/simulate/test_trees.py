@@ -20,6 +20,7 @@ from bellrock.simulate.schedule import Plan
 from bellrock.simulate.traffic import loads
 from bellrock.simulate.trees import queueing
 from bellrock.simulate.trees.activity import Rows, gather, moved
+from bellrock.simulate.trees.forwarding import read_ahead
 from bellrock.simulate.trees.looks import Looks, read_looks
 from bellrock.simulate.trees.lustre_text import JobStats, Stat, Table, log_row
 from bellrock.simulate.trees.write import write_servers
@@ -262,6 +263,30 @@ def test_thrashing_shows_in_the_read_ahead_of_that_forwarding_node_alone(tmp_pat
         text = last_texts(tmp_path, f"fwd{number + 1:03d}")["proc/fs/lustre/llite/online1-ffff880800000000/read_ahead_stats"]
         hits, misses, discards = (counted(text, name)[0] for name in ("hits", "misses", "read_but_discarded"))
         assert (discards > hits and misses > hits) if number == where else (discards == 0 and hits > 50 * misses > 0)
+
+
+def test_what_read_ahead_counts_is_of_each_look_by_itself():
+    # The fault is there between the second look and the third; a page lags before the fourth.
+    asked = np.array([0, 1024, 2048, 3072, 3072, 4096, 5120])
+    fetched = np.array([0, 1023, 2048, 5632, 5632, 6655, 7680])
+    assert {name: counts.tolist() for name, counts in read_ahead(asked, fetched).items()} == {
+        "hits": [0, 1020, 2040, 2040, 2040, 3060, 4080], "misses": [0, 4, 8, 1032, 1032, 1036, 1040], "read_but_discarded": [0, 0, 0, 2560, 2560, 2560, 2560],
+    }  # fmt: skip
+
+
+def test_thrashing_that_begins_in_mid_run_lets_no_counter_fall(tmp_path):
+    described = machine(["cache-thrashing"], seed=2)
+    plan = described.plan
+    where = plan.faults[0].component
+    reads = gather(plan.machine, [], described.jobs(), START).forwarding.of(where).of_ops(["read"])
+    begin_s = float(np.median(reads.begin_ms)) / 1000
+    begun = VirtualMachine(replace(plan, faults=[replace(plan.faults[0], begin_s=begin_s, end_s=1e6)]))
+    write_servers(begun, tmp_path, 10)
+    with open(tmp_path / "nodes" / f"fwd{where + 1:03d}.looks.tar", "rb") as file:
+        texts = [data.decode() for _, name, data in read_looks(file) if name.endswith("read_ahead_stats")]
+    seen = np.array([[counted(text, name)[0] for name in ("hits", "misses", "read_but_discarded")] for text in texts])
+    assert (np.diff(seen, axis=0) >= 0).all()
+    assert seen[-1].min() > 0, "it read in usual times and in others"
 
 
 def test_a_storm_of_logins_shows_in_their_exports(tmp_path):
