@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -27,6 +28,8 @@ MEMORY = Path("/dev/shm")
 # What an agent may take to answer a step, while its spool may be full, and to end once its input has: by itself it ends once a server is silent for a minute.
 ANSWER_S, END_S = 600.0, 3600.0
 NOT_SHIPPED = 4
+# No more is read of the file that says how far a node is.
+POSITION_BYTES_MAX = 16
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,7 @@ class Replay:
     def _step(self, node: str, work: Path, looks: Iterator[int], out: IO[bytes], answers: IO[bytes], timer: "_Timer") -> tuple[int, str]:
         """Takes the steps. Returns how many looks there were, and why it broke off."""
         position = work / "look"
-        resumed = _read_number(position)
+        resumed = _read_position(position, self._times.looks)
         taken = 0
         for look in looks:
             if self._stopping.is_set():
@@ -175,7 +178,7 @@ class Replay:
             # What was looked at before is only put in place; the last look, which may not have been answered, is taken again.
             if look < resumed:
                 continue
-            position.write_text(f"{look}\n")
+            _write_position(position, look)
             line = b"%d\n" % ((self._times.start_s + look * self._times.look_every_s) * S)
             timer.within(ANSWER_S)
             try:
@@ -251,12 +254,23 @@ def _put(root: Path, name: str, data: bytes) -> None:
     place.write_bytes(data)
 
 
-def _read_number(path: Path) -> int:
-    """The number in a file; 0 where there is none."""
+def _read_position(path: Path, looks: int) -> int:
+    """The look that was taken last; 0 before any was. Raises BellrockError for a file that does not say: its agent's spool has looks, which would be told twice."""
     try:
-        return int(path.read_text())
-    except (OSError, ValueError):
+        with open(path, "rb") as file:
+            text = file.read(POSITION_BYTES_MAX + 1)
+    except FileNotFoundError:
         return 0
+    if not re.fullmatch(rb"\d{1,9}\n", text) or int(text) > looks:
+        raise BellrockError(f"{path}: it does not say how far this node is", f"rm -r {path.parent} begins anew, and tells once more what a server already has")
+    return int(text)
+
+
+def _write_position(path: Path, look: int) -> None:
+    """Whole or not at all, whatever ends this program."""
+    new = path.with_name("look.new")
+    new.write_text(f"{look}\n")
+    os.replace(new, path)
 
 
 def _last_line(log: Path) -> str:
