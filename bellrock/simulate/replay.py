@@ -5,31 +5,31 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path, PurePosixPath
+from itertools import chain
+from pathlib import Path
 from typing import IO, Any
 
 from bellrock import paths
 from bellrock.errors import BellrockError, UsageError
+from bellrock.simulate.scratch import MEMORY_BYTES_MAX, RINGS, Scratch, refuse_links, scratch
 from bellrock.simulate.trees.looks import read_looks
 from bellrock.simulate.trees.write import REPLAY
 
 S = 10**9
 # In the folder that is played: of each node its agent's spool and log, how far it is, and whether it is done.
 WORK = "replay"
-# Where nodes' files stand while they are played, if there is such a place: memory.
-MEMORY = Path("/dev/shm")
+NAMES = ("agent.log", "done", "look", "look.new", "spool")
 # What an agent may take to answer a step, while its spool may be full, and to end once its input has: by itself it ends once a server is silent for a minute.
 ANSWER_S, END_S = 600.0, 3600.0
 NOT_SHIPPED = 4
-# No more is read of the file that says how far a node is.
-POSITION_BYTES_MAX = 16
+# No more is read of the file that says how far a node is, and of replay.json.
+POSITION_BYTES_MAX, TIMES_BYTES_MAX = 16, 4096
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,13 @@ def read_times(folder: Path) -> Times:
     if not (folder / "nodes").is_dir():
         raise UsageError(f"{folder} has no nodes", hint)
     try:
-        told = json.loads((folder / REPLAY).read_text())
-        times = Times(**{name: int(told[name]) for name in ("start_s", "look_every_s", "looks")})
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        with open(folder / REPLAY, "rb") as file:
+            told = json.loads(file.read(TIMES_BYTES_MAX))
+        times = Times(**{name: told[name] for name in ("start_s", "look_every_s", "looks")})
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(f"{folder / REPLAY}: {error}", hint) from error
-    if not (0 <= times.start_s < 1 << 32 and 0 < times.look_every_s <= 86_400 and 0 < times.looks <= 10**8):
+    is_whole = all(type(number) is int for number in (times.start_s, times.look_every_s, times.looks))
+    if not (is_whole and 0 <= times.start_s < 1 << 32 and 0 < times.look_every_s <= 86_400 and 0 < times.looks <= 10**8):
         raise UsageError(f"{folder / REPLAY}: no such times can be", hint)
     return times
 
@@ -90,6 +92,7 @@ class Replay:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._at: dict[str, int] = {}
+        self._bytes_max = MEMORY_BYTES_MAX
 
     def stop(self) -> None:
         """No step is begun any more; agents ship what they have and end."""
@@ -110,18 +113,20 @@ class Replay:
                 tell(played)
             return played
 
+        self._bytes_max = MEMORY_BYTES_MAX // at_once
         with ThreadPoolExecutor(at_once) as pool:
             return list(pool.map(one, nodes))
 
     def _one(self, node: str) -> Played:
         work = self._folder / WORK / node
-        if (work / "done").exists():
-            return Played(node, self._times.looks, 0, before=True)
-        if self._stopping.is_set():
-            return Played(node, 0, None, "not begun")
         try:
+            refuse_links(chain((work.parent, work, *(work / name for name in NAMES)), (work / "spool").rglob("*")))
+            if (work / "done").exists():
+                return Played(node, self._times.looks, 0, before=True)
+            if self._stopping.is_set():
+                return Played(node, 0, None, "not begun")
             work.mkdir(parents=True, exist_ok=True)
-            with _scratch(self._folder / "nodes" / node, work) as root:
+            with scratch(self._folder / "nodes" / node, work, self._bytes_max) as root:
                 played = self._with_root(node, work, root)
         except (OSError, BellrockError) as error:
             return Played(node, 0, None, str(error))
@@ -130,10 +135,10 @@ class Replay:
             shutil.rmtree(work / "spool", ignore_errors=True)
         return played
 
-    def _with_root(self, node: str, work: Path, root: Path) -> Played:
+    def _with_root(self, node: str, work: Path, root: Scratch) -> Played:
         nodes = self._folder / "nodes"
         settings = nodes / f"{node}.agent.toml"
-        command = [str(self._agent), "--root", str(root), "--spool", str(work / "spool"), "--server", self._server, "--node", node, "--steps"]
+        command = [str(self._agent), "--root", str(root.root), "--rings", f"/{RINGS}", "--spool", str(work / "spool"), "--server", self._server, "--node", node, "--steps"]
         if settings.exists():
             command += ["--config", str(settings)]
         archive = nodes / f"{node}.looks.tar"
@@ -219,39 +224,18 @@ class _Timer:
                 return
 
 
-@contextmanager
-def _scratch(tree: Path, work: Path) -> Iterator[Path]:
-    """A copy of a node's tree to put looks into: links to what lies at its top."""
-    place = MEMORY if os.access(MEMORY, os.W_OK | os.X_OK) else work
-    with tempfile.TemporaryDirectory(prefix="bellrock-replay-", dir=place) as name:
-        root = Path(name)
-        for entry in tree.iterdir():
-            (root / entry.name).symlink_to(entry)
-        yield root
-
-
-def _looks(archive: Path, root: Path, times: Times) -> Iterator[int]:
+def _looks(archive: Path, root: Scratch, times: Times) -> Iterator[int]:
     """Puts look after look in place, and gives the number of each once it is. Raises BellrockError for an archive that is none of ours."""
     with open(archive, "rb") as file:
         coming = read_looks(file)
         member = next(coming, None)
         for look in range(times.looks + 1):
             while member is not None and member[0] <= times.start_s + look * times.look_every_s:
-                _put(root, *member[1:])
+                root.put(*member[1:])
                 member = next(coming, None)
             yield look
         if member is not None:
             raise BellrockError(f"{archive}: {member[1]} is of a look after the last", f"write the trees anew; see {REPLAY} beside nodes/")
-
-
-def _put(root: Path, name: str, data: bytes) -> None:
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or (root / path.parts[0]).is_symlink():
-        raise BellrockError(f"{name} is no file that a look could have", "write the trees anew")
-    place = root / path
-    if not place.parent.is_dir():
-        place.parent.mkdir(parents=True)
-    place.write_bytes(data)
 
 
 def _read_position(path: Path, looks: int) -> int:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bellrock.simulate import replay
-from bellrock.simulate.replay import Replay, Times
+from bellrock.errors import BellrockError, UsageError
+from bellrock.simulate import replay, scratch
+from bellrock.simulate.replay import Replay, Times, read_times
 from bellrock.simulate.trees.looks import Looks
 
 NODE, LOOKS = "oss001", 5
@@ -83,3 +84,77 @@ def test_where_there_is_no_room_it_stays_known_how_far_a_node_is(folder: Path, a
         played = play(folder, agent)
     assert "No space left" in played.why and steps(agent)[-1] == 1
     assert play(folder, agent).is_done and steps(agent) == [0, 1, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("name", ["replay", f"replay/{NODE}", f"replay/{NODE}/spool", f"replay/{NODE}/agent.log", f"replay/{NODE}/look", f"replay/{NODE}/look.new", f"replay/{NODE}/done", f"replay/{NODE}/spool/lock"])
+def test_a_link_in_a_replay_leads_nowhere(folder: Path, agent: Path, tmp_path: Path, name: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    link = folder / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(elsewhere / "file" if name.endswith("log") else elsewhere)
+    played = play(folder, agent)
+    assert not played.is_done and f"{link} is a link" in played.why and "remove it" in played.why
+    assert steps(agent) == [] and list(elsewhere.iterdir()) == []
+
+
+def test_a_tree_that_leads_elsewhere_is_not_played(folder: Path, agent: Path, tmp_path: Path) -> None:
+    tree = folder / "nodes" / NODE
+    (tree / "dev").symlink_to("/dev")
+    assert f"{tree / 'dev'} is a link" in play(folder, agent).why
+    (tree / "dev").unlink()
+    (tree / scratch.RINGS).mkdir()
+    assert f"{tree / scratch.RINGS} cannot be played" in play(folder, agent).why
+    (tree / scratch.RINGS).rmdir()
+    tree.rename(tmp_path / "tree")
+    tree.symlink_to(tmp_path / "tree")
+    assert f"{tree} is a link" in play(folder, agent).why
+    assert steps(agent) == []
+
+
+def test_no_agent_looks_for_rings_but_below_its_root(folder: Path, agent: Path) -> None:
+    agent.write_text(AGENT.replace("while", 'echo "$@" > "$0.flags"\nwhile', 1))
+    assert play(folder, agent).is_done
+    flags = agent.with_name("agent.flags").read_text().split()
+    assert flags[flags.index("--rings") + 1] == f"/{scratch.RINGS}" and "--root" in flags
+
+
+@pytest.mark.parametrize("name", [".", "./.", "a\0b", "/etc/passwd", "../x", "a/../../x", "var/log/x"])
+def test_a_look_has_only_files_below_its_root(folder: Path, agent: Path, name: str) -> None:
+    with Looks(folder / "nodes" / f"{NODE}.looks.tar") as looks:
+        looks.add(TIMES.start_s, name, "x")
+    played = play(folder, agent)
+    assert "is no file that a look could have" in played.why and steps(agent) == []
+    assert list((folder / "nodes" / NODE / "var").iterdir()) == []
+
+
+def test_files_take_no_more_memory_than_they_may(tmp_path: Path) -> None:
+    page = scratch.PAGE_BYTES
+    root = scratch.Scratch(tmp_path, 8 * page)
+    # Two folders, a name and two pages; the same once more takes nothing.
+    for _ in range(3):
+        root.put("a/b/file", bytes(page + 1))
+    root.put("a/b/./file", b"")
+    for number in range(2):
+        root.put(f"a/b/{number}", b"x")
+    with pytest.raises(BellrockError, match="a/b/2: with it a node's files take more than 32,768 bytes"):
+        root.put("a/b/2", b"x")
+    assert sorted(path.name for path in (tmp_path / "a/b").iterdir()) == ["0", "1", "file"]
+
+
+def test_nodes_that_are_played_at_once_share_the_memory(folder: Path, agent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "MEMORY_BYTES_MAX", 4 * scratch.PAGE_BYTES)
+    (played,) = Replay(folder, TIMES, "127.0.0.1:9", agent).play([NODE], 2, lambda played: None)
+    assert "more than 8,192 bytes" in played.why and "--at-once" in played.why
+    assert play(folder, agent).is_done
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '"start_s"', "[" * 4000, '{"start_s": 5', *(f'{{"start_s": {start}, "look_every_s": 10, "looks": 3}}' for start in ("Infinity", "NaN", "1.5", '"5"', "true", "null", "-1", 1 << 32))],
+)
+def test_times_that_no_machine_has_are_refused(folder: Path, text: str) -> None:
+    (folder / "replay.json").write_text(text)
+    with pytest.raises(UsageError, match=r"replay\.json") as error:
+        read_times(folder)
+    assert "simulate --trees" in error.value.hint
