@@ -28,6 +28,7 @@ NAMES = ("agent.log", "done", "look", "look.new", "spool")
 # What an agent may take to answer a step, while its spool may be full, and to end once its input has: by itself it ends once a server is silent for a minute.
 ANSWER_S, END_S = 600.0, 3600.0
 NOT_SHIPPED = 4
+BROKEN_OFF = "broken off"
 # No more is read of the file that says how far a node is, and of replay.json.
 POSITION_BYTES_MAX, TIMES_BYTES_MAX = 16, 4096
 
@@ -165,8 +166,9 @@ class Replay:
         if timer.is_over:
             why = "its agent did not do what was waited for, and was killed"
         elif agent.returncode == NOT_SHIPPED:
-            why = "not everything was acknowledged; the rest waits in its spool"
-        elif agent.returncode:
+            why = f"{why}{'; ' if why else ''}not everything was acknowledged; the rest waits in its spool"
+        # Of one that was told no step there is nothing to hear but that.
+        elif agent.returncode and not (why == BROKEN_OFF and not looks):
             why = _last_line(work / "agent.log")
         return Played(node, looks, agent.returncode, why)
 
@@ -177,7 +179,7 @@ class Replay:
         taken = 0
         for look in looks:
             if self._stopping.is_set():
-                return taken, "broken off"
+                return taken, BROKEN_OFF
             with self._lock:
                 self._at[node] = look
             # What was looked at before is only put in place; the last look, which may not have been answered, is taken again.

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,26 @@ def test_times_that_no_machine_has_are_refused(folder: Path, text: str) -> None:
     with pytest.raises(UsageError, match=r"replay\.json") as error:
         read_times(folder)
     assert "simulate --trees" in error.value.hint
+
+
+@pytest.mark.parametrize(("at", "told", "ends", "why"), [(2, [], 2, "broken off"), (4, [3], 4, "broken off; not everything was acknowledged; the rest waits in its spool")])
+def test_a_node_that_is_broken_off_says_so(folder: Path, agent: Path, monkeypatch: pytest.MonkeyPatch, at: int, told: list[int], ends: int, why: str) -> None:
+    """Also while earlier looks are only put in place, when its agent was told nothing yet."""
+    work = folder / "replay" / NODE
+    work.mkdir(parents=True)
+    (work / "look").write_text("3\n")
+    if told:
+        agent.write_text(AGENT + f"exit {ends}\n")
+    played = Replay(folder, TIMES, "127.0.0.1:9", agent)
+    true_looks = replay._looks
+
+    def looks(*given: object) -> Iterator[int]:
+        for look in true_looks(*given):
+            if look == at:
+                played.stop()
+            yield look
+
+    monkeypatch.setattr(replay, "_looks", looks)
+    (ended,) = played.play([NODE], 1, lambda played: None)
+    assert (ended.why, ended.exit_code, steps(agent)) == (why, ends, told)
+    assert (work / "look").read_text() == "3\n"
