@@ -160,20 +160,28 @@ class Connections:
         ]
         # Reads, writes; how long all took, and how many were under way with each.
         self._stats = [[Stat() for _ in range(4)] for _ in range(sight.machine.targets)]
-        self._system = sight.machine.file_system
+        self._system, self._looks = sight.machine.file_system, sight.looks
+        self._busy: set[int] = set()
 
     def looks(self) -> Iterator[tuple[int, slice]]:
-        """The looks at which it asked for something, and what."""
-        return self._moved.looks()
+        """The looks at which it asked for something, and what; and the one after, if at that it asked for nothing: what was in flight is over."""
+        following = self._looks + 1
+        for look, what in self._moved.looks():
+            if following < look:
+                yield following, slice(0)
+            yield look, what
+            following = look + 1
+        if following <= self._looks:
+            yield following, slice(0)
 
     def changed(self, what: slice, look: int, second: int, every_s: int) -> Iterator[tuple[str, str]]:
-        """The files of the targets that it asked."""
+        """The files of the targets that it asked, and of those at which nothing is in flight any more."""
         row = self._moved.row[what]
         key, where = np.unique(self._rows.component[row].astype(np.int64) * 2 + (self._rows.op[row] == WRITE), return_inverse=True)
         sums = np.zeros((2, len(key)), dtype=np.int64)
         np.add.at(sums[0], where, self._moved.bytes[what])
         np.add.at(sums[1], where, self._moved.operations[what])
-        flight: dict[int, list[int]] = {}
+        flight: dict[int, list[int]] = {target: [0, 0] for target in sorted(self._busy)}
         for each, bytes_, count in zip(key.tolist(), *sums.tolist(), strict=True):
             target, is_write = divmod(each, 2)
             now = min(-(-count // every_s), IN_FLIGHT_MAX)
@@ -186,6 +194,7 @@ class Connections:
                 pages, in_flight = self._tables[target]
                 pages.add(bool(is_write), log_row(-(-bytes_ // count // PAGE_BYTES)), count)
                 in_flight.add(bool(is_write), now - 1, count)
+        self._busy = {target for target, counts in flight.items() if any(counts)}
         for target, (reads, writes) in flight.items():
             yield from self._files(target, second, (reads, writes))
 

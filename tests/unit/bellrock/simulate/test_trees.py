@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import re
 import tarfile
 from dataclasses import replace
@@ -263,6 +264,26 @@ def test_thrashing_shows_in_the_read_ahead_of_that_forwarding_node_alone(tmp_pat
         text = last_texts(tmp_path, f"fwd{number + 1:03d}")["proc/fs/lustre/llite/online1-ffff880800000000/read_ahead_stats"]
         hits, misses, discards = (counted(text, name)[0] for name in ("hits", "misses", "read_but_discarded"))
         assert (discards > hits and misses > hits) if number == where else (discards == 0 and hits > 50 * misses > 0)
+
+
+def test_rpcs_are_in_flight_only_while_a_target_is_asked(tmp_path):
+    described = machine()
+    plan = described.plan
+    write_servers(described, tmp_path, 10)
+    asked = gather(plan.machine, [], described.jobs(), START).storage.by_source(0)
+    done = moved(asked, 10_000)
+    target = asked.component[done.row]
+    expected = {(int(look), int(number)) for look, number, count in zip(done.look, target, done.operations, strict=True) if count}
+    with open(tmp_path / "nodes/fwd001.looks.tar", "rb") as file:
+        texts = [((second - START // 10**9) // 10, name, data.decode()) for second, name, data in read_looks(file) if name.endswith("rpc_stats")]
+    last = json.loads((tmp_path / "replay.json").read_text())["looks"]
+    seen, busy = set(), {}
+    for look in range(last + 1):
+        for at, name, text in texts:
+            if at == look:
+                busy[int(re.search(r"-OST(\w{4})-", name)[1], 16)] = sum(map(int, re.findall(r"RPCs in flight: +(\d+)", text)))
+        seen |= {(look, number) for number, count in busy.items() if count}
+    assert seen == expected and len({look for look, _ in expected}) < last, "it was idle, too"
 
 
 def test_what_read_ahead_counts_is_of_each_look_by_itself():
