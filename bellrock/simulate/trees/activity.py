@@ -18,6 +18,8 @@ OTHERS_MIX = (("stat", 700), ("open", 140), ("close", 140), ("unlink", 20))
 NO_JOB = -1
 # No machine is looked at more often.
 LOOKS_MAX = 10**8
+# Of loads that may go on from beginning to end, those of so many looks are cut at once.
+LOOKS_AT_ONCE = 360
 
 
 @dataclass(frozen=True)
@@ -183,12 +185,16 @@ class Moved:
     bytes: np.ndarray
     operations: np.ndarray
 
-    def looks(self) -> Iterator[tuple[int, slice]]:
-        """Each look in which something was done, and its elements."""
+    def looks(self) -> "Iterator[tuple[int, Moved]]":
+        """Each look in which something was done, and what."""
         numbers, begins = np.unique(self.look, return_index=True)
         ends = np.append(begins, len(self.look))[1:]
         for number, begin, end in zip(numbers.tolist(), begins.tolist(), ends.tolist(), strict=True):
-            yield number, slice(begin, end)
+            yield number, self.take(slice(begin, end))
+
+    def take(self, which: slice) -> "Moved":
+        """Some of it, not copied."""
+        return Moved(self.look[which], self.row[which], self.bytes[which], self.operations[which])
 
 
 def moved(rows: Rows, every_ms: int, looks: tuple[int, int] = (1, LOOKS_MAX)) -> Moved:
@@ -213,13 +219,18 @@ def moved(rows: Rows, every_ms: int, looks: tuple[int, int] = (1, LOOKS_MAX)) ->
     return Moved(look[order], row[order], since(rows.bytes)[order], since(rows.operations)[order])
 
 
-def summed(moved_: Moved, what: slice, of: np.ndarray, op: np.ndarray) -> Iterator[tuple[int, int, int, int]]:
+def look_by_look(rows: Rows, every_ms: int, looks: int) -> Iterator[tuple[int, Moved]]:
+    """Each look from 1 to `looks` in which something was done, and what, as `moved` says; cut LOOKS_AT_ONCE at a time."""
+    for first in range(1, looks + 1, LOOKS_AT_ONCE):
+        yield from moved(rows, every_ms, (first, min(first + LOOKS_AT_ONCE - 1, looks))).looks()
+
+
+def summed(done: Moved, of: np.ndarray, op: np.ndarray) -> Iterator[tuple[int, int, int, int]]:
     """Of what was done by some loads: `of` and operation of each kind of them, which the loads' arrays say, bytes, and requests."""
-    row = moved_.row[what]
-    key, where = np.unique(of[row].astype(np.int64) * len(OPS) + op[row], return_inverse=True)
+    key, where = np.unique(of[done.row].astype(np.int64) * len(OPS) + op[done.row], return_inverse=True)
     sums = np.zeros((2, len(key)), dtype=np.int64)
-    np.add.at(sums[0], where, moved_.bytes[what])
-    np.add.at(sums[1], where, moved_.operations[what])
+    np.add.at(sums[0], where, done.bytes)
+    np.add.at(sums[1], where, done.operations)
     for each, bytes_, count in zip(key.tolist(), *sums.tolist(), strict=True):
         number, kind = divmod(each, len(OPS))
         yield number, kind, bytes_, count

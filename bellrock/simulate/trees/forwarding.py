@@ -118,7 +118,7 @@ class Mount:
         np.add.at(bytes_, done.look, done.bytes)
         return np.cumsum(bytes_) // PAGE_BYTES
 
-    def looks(self) -> Iterator[tuple[int, slice]]:
+    def looks(self) -> Iterator[tuple[int, Moved]]:
         """The looks at which it was asked for something, and what."""
         return self._asked.looks()
 
@@ -127,11 +127,11 @@ class Mount:
         reads, writes = self._moved
         return {"read_bytes": reads.sum, "write_bytes": writes.sum, **{name: count for name, count in self._counts.items() if count}}
 
-    def changed(self, what: slice, look: int, second: int) -> Iterator[tuple[str, str]]:
+    def changed(self, done: Moved, look: int, second: int) -> Iterator[tuple[str, str]]:
         """Its files at a look."""
-        op = self._op[self._asked.row[what]]
+        op = self._op[done.row]
         for kind in np.unique(op).tolist():
-            count, bytes_ = (int(values[what][op == kind].sum()) for values in (self._asked.operations, self._asked.bytes))
+            count, bytes_ = (int(values[op == kind].sum()) for values in (done.operations, done.bytes))
             if kind in (READ, WRITE):
                 self._moved[kind == WRITE].add(count, bytes_)
             else:
@@ -163,24 +163,24 @@ class Connections:
         self._system, self._looks = sight.machine.file_system, sight.looks
         self._busy: set[int] = set()
 
-    def looks(self) -> Iterator[tuple[int, slice]]:
+    def looks(self) -> Iterator[tuple[int, Moved]]:
         """The looks at which it asked for something, and what; and the one after, if at that it asked for nothing: what was in flight is over."""
         following = self._looks + 1
-        for look, what in self._moved.looks():
+        nothing = self._moved.take(slice(0))
+        for look, done in self._moved.looks():
             if following < look:
-                yield following, slice(0)
-            yield look, what
+                yield following, nothing
+            yield look, done
             following = look + 1
         if following <= self._looks:
-            yield following, slice(0)
+            yield following, nothing
 
-    def changed(self, what: slice, look: int, second: int, every_s: int) -> Iterator[tuple[str, str]]:
+    def changed(self, done: Moved, look: int, second: int, every_s: int) -> Iterator[tuple[str, str]]:
         """The files of the targets that it asked, and of those at which nothing is in flight any more."""
-        row = self._moved.row[what]
-        key, where = np.unique(self._rows.component[row].astype(np.int64) * 2 + (self._rows.op[row] == WRITE), return_inverse=True)
+        key, where = np.unique(self._rows.component[done.row].astype(np.int64) * 2 + (self._rows.op[done.row] == WRITE), return_inverse=True)
         sums = np.zeros((2, len(key)), dtype=np.int64)
-        np.add.at(sums[0], where, self._moved.bytes[what])
-        np.add.at(sums[1], where, self._moved.operations[what])
+        np.add.at(sums[0], where, done.bytes)
+        np.add.at(sums[1], where, done.operations)
         flight: dict[int, list[int]] = {target: [0, 0] for target in sorted(self._busy)}
         for each, bytes_, count in zip(key.tolist(), *sums.tolist(), strict=True):
             target, is_write = divmod(each, 2)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from bellrock.simulate import names
 from bellrock.simulate.model import OPS
 from bellrock.simulate.trees import queueing
-from bellrock.simulate.trees.activity import NO_JOB, Sight, moved, others_first, summed
+from bellrock.simulate.trees.activity import NO_JOB, Moved, Sight, look_by_look, others_first, summed
 from bellrock.simulate.trees.lustre_files import File, Service, metadata_service, metadata_target
 from bellrock.simulate.trees.lustre_text import PROC
 from bellrock.simulate.trees.server import Files, files, nid
@@ -22,12 +22,12 @@ FULL_SHARE = (1, 4)
 
 
 class Target:
-    """The metadata target: its loads cut at looks, and its counters as they stand, by job and by client."""
+    """The metadata target: its loads, and its counters as they stand, by job and by client."""
 
     def __init__(self, sight: Sight) -> None:
         machine, rows = sight.machine, sight.activity.metadata.of(0)
         self.name = f"{machine.file_system}-{names.metadata_target(0)}"
-        self._rows, self._moved = rows, moved(rows, sight.every_s * 1000)
+        self._rows, self._every_ms, self._looks = rows, sight.every_s * 1000, sight.looks
         clients = others_first(machine)
         work_s = rows.operations / machine.metadata.operations_s
         busy = queueing.busy(rows.begin_ms, rows.end_ms, work_s, sight.seconds)
@@ -50,18 +50,18 @@ class Target:
         yield from (self._files.export(client, second) for client in self._clients)
         yield from self._files.job_stats(second)
 
-    def looks(self) -> Iterator[tuple[int, slice]]:
+    def looks(self) -> Iterator[tuple[int, Moved]]:
         """The looks at which it has done something, and what."""
-        return self._moved.looks()
+        return look_by_look(self._rows, self._every_ms, self._looks)
 
     def totals(self) -> dict[str, int]:
         """What it counted."""
         return self._files.counts.requests()
 
-    def changed(self, look: int, what: slice, second: int, service: Service) -> Iterator[File]:
-        """Its files at a look, once it has done `what`."""
+    def changed(self, look: int, done: Moved, second: int, service: Service) -> Iterator[File]:
+        """Its files at a look, by which it has done so much more."""
         clients, has_jobs = set(), False
-        for client, op, _, count in summed(self._moved, what, self._rows.source, self._rows.op):
+        for client, op, _, count in summed(done, self._rows.source, self._rows.op):
             if count:
                 name = NAME[OPS[op]]
                 self._files.add_of_client(self._clients[client], name, count)
@@ -71,7 +71,7 @@ class Target:
         yield self._files.counted(second)
         yield from (self._files.export(self._clients[client], second) for client in sorted(clients))
         if self._files.jobs is not None:
-            for job, op, _, count in summed(self._moved, what, self._rows.job, self._rows.op):
+            for job, op, _, count in summed(done, self._rows.job, self._rows.op):
                 if job != NO_JOB and count:
                     has_jobs = True
                     self._files.jobs.add(self._job_ids[job], second, NAME[OPS[op]], count)

@@ -7,15 +7,13 @@ import numpy as np
 from bellrock.simulate.fat_tree import FatTree
 from bellrock.simulate.model import OPS
 from bellrock.simulate.trees import port_text, queueing
-from bellrock.simulate.trees.activity import NO_JOB, Moved, Rows, Sight, moved, together
+from bellrock.simulate.trees.activity import NO_JOB, Moved, Rows, Sight, look_by_look, together
 from bellrock.simulate.trees.server import Files
 
 # Below a root the agent finds there what the fabric's tools said.
 FOLDER = "fabric"
 # Data is counted in words of so many bytes.
 WORD_BYTES = 4
-# The loads of so many looks are cut at once.
-LOOKS_AT_ONCE = 360
 WRITE = OPS.index("write")
 # What is counted of a port, in the order of its texts.
 SENT, RECEIVED, PACKETS_SENT, PACKETS_RECEIVED, WAITED = range(port_text.COUNTED)
@@ -55,18 +53,16 @@ class Ports:
 
     def looks(self) -> Iterator[tuple[int, list[int]]]:
         """Each look until which something has passed, and the ports by which."""
-        for first in range(1, self._sight.looks + 1, LOOKS_AT_ONCE):
-            done = moved(self._rows, self._sight.every_s * 1000, (first, first + LOOKS_AT_ONCE - 1))
-            for look, what in done.looks():
-                yield look, self._count(done, what)
+        for look, done in look_by_look(self._rows, self._sight.every_s * 1000, self._sight.looks):
+            yield look, self._count(done)
 
-    def _count(self, done: Moved, what: slice) -> list[int]:
-        row, before, used = done.row[what], self.counted[:, SENT].copy(), []
+    def _count(self, done: Moved) -> list[int]:
+        before, used = self.counted[:, SENT].copy(), []
         for ports, words, packets in ((self._transmits, SENT, PACKETS_SENT), (self._receives, RECEIVED, PACKETS_RECEIVED)):
             for hop in ports:
-                place = hop[row]
-                np.add.at(self.counted[:, words], place, done.bytes[what])
-                np.add.at(self.counted[:, packets], place, done.operations[what])
+                place = hop[done.row]
+                np.add.at(self.counted[:, words], place, done.bytes)
+                np.add.at(self.counted[:, packets], place, done.operations)
                 used.append(place)
         every_s = self._sight.every_s
         rho = np.minimum((self.counted[:, SENT] - before) / (self._words_s * every_s), queueing.RHO_MAX)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from bellrock.simulate import names
-from bellrock.simulate.trees.activity import Sight
+from bellrock.simulate.trees.activity import Moved, Sight
 from bellrock.simulate.trees.lustre_files import File, Service
 
 # Lustre's network: that of addresses for which the topology names no other.
@@ -25,12 +25,12 @@ class Part(Protocol):
         """All its files, before anything was done."""
         ...
 
-    def looks(self) -> Iterator[tuple[int, slice]]:
+    def looks(self) -> Iterator[tuple[int, Moved]]:
         """The looks at which it has done something, and what."""
         ...
 
-    def changed(self, look: int, what: slice, second: int, service: Service) -> Iterator[File]:
-        """Its files at a look, once it has done `what`."""
+    def changed(self, look: int, done: Moved, second: int, service: Service) -> Iterator[File]:
+        """Its files at a look, by which it has done so much more."""
         ...
 
     def stale(self, second: int) -> Iterator[File]:

@@ -7,7 +7,7 @@ import numpy as np
 from bellrock.simulate import names
 from bellrock.simulate.model import OPS
 from bellrock.simulate.trees import queueing
-from bellrock.simulate.trees.activity import Sight, moved, others_first, summed
+from bellrock.simulate.trees.activity import Moved, Sight, moved, others_first, summed
 from bellrock.simulate.trees.lustre_files import OST_BYTES, Disk, File, Service, io_service, object_target
 from bellrock.simulate.trees.server import Files, files, nid
 
@@ -63,7 +63,7 @@ class Target:
         yield from (self._files.export(client, second) for client in self._clients)
         yield from self._files.job_stats(second)
 
-    def looks(self) -> Iterator[tuple[int, slice]]:
+    def looks(self) -> Iterator[tuple[int, Moved]]:
         """The looks at which it has done something, and what."""
         return self._moved.looks()
 
@@ -73,9 +73,9 @@ class Target:
         sums = {"read_bytes": reads.bytes, "write_bytes": writes.bytes, "read_ops": reads.operations, "write_ops": writes.operations}
         return {name: int(values.sum()) for name, values in sums.items()}
 
-    def changed(self, look: int, what: slice, second: int, service: Service) -> Iterator[File]:
-        """Its files at a look, once it has done `what`."""
-        for job, op, bytes_, count in summed(self._moved, what, self._rows.job, self._rows.op):
+    def changed(self, look: int, done: Moved, second: int, service: Service) -> Iterator[File]:
+        """Its files at a look, by which it has done so much more."""
+        for job, op, bytes_, count in summed(done, self._rows.job, self._rows.op):
             name = OST_BYTES[op == WRITE]
             self._files.counts.add(name, count, bytes_)
             if self._files.jobs is not None:
@@ -86,7 +86,7 @@ class Target:
                 self._tell(op == WRITE, size, count, service_s, wait_s)
                 service.add(op == WRITE, count, wait_s, service_s)
         clients = set()
-        for client, op, bytes_, count in summed(self._moved, what, self._rows.source, self._rows.op):
+        for client, op, bytes_, count in summed(done, self._rows.source, self._rows.op):
             self._files.add_of_client(self._clients[client], OST_BYTES[op == WRITE], count, bytes_)
             clients.add(client)
         yield from self._counted(second)

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import tarfile
+import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
 from math import exp, floor
@@ -19,8 +20,8 @@ from bellrock.simulate.description import read_machine
 from bellrock.simulate.model import OPS
 from bellrock.simulate.schedule import Plan
 from bellrock.simulate.traffic import loads
-from bellrock.simulate.trees import queueing
-from bellrock.simulate.trees.activity import Rows, gather, moved
+from bellrock.simulate.trees import activity, metadata, queueing
+from bellrock.simulate.trees.activity import Rows, Sight, gather, look_by_look, moved
 from bellrock.simulate.trees.forwarding import read_ahead
 from bellrock.simulate.trees.looks import Looks, read_looks
 from bellrock.simulate.trees.lustre_text import JobStats, Stat, Table, log_row
@@ -73,6 +74,36 @@ def test_what_is_done_until_a_look_is_the_part_of_the_time_rounded_down_and_all_
             for look, sum_ in zip(done.look[own].tolist(), sums, strict=True):
                 passed = min(look * every_ms - rows.begin_ms[row], rows.end_ms[row] - rows.begin_ms[row])
                 assert sum_ == floor(Fraction(int(values[row]) * int(passed), int(rows.end_ms[row] - rows.begin_ms[row])))
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 1000])
+def test_looks_that_are_cut_in_portions_are_those_of_all_at_once(monkeypatch, at_once):
+    monkeypatch.setattr(activity, "LOOKS_AT_ONCE", at_once)
+    rows = rows_of(np.random.default_rng(1), 30)
+
+    def told(looks):
+        return [(look, *(values.tolist() for values in (done.look, done.row, done.bytes, done.operations))) for look, done in looks]
+
+    whole = told(moved(rows, 1000).looks())
+    assert told(look_by_look(rows, 1000, 90)) == whole and whole[-1][0] > 50
+    assert told(look_by_look(rows, 1000, 7)) == [one for one in whole if one[0] <= 7]
+
+
+def test_a_long_time_of_a_metadata_server_takes_no_more_memory_than_a_short_one():
+    described = read_machine("taihulight").scaled(0.025)
+    described = replace(described, others=(replace(described.others[0], nodes=100),))
+    begun = gather(described, [], [], START)
+
+    def peak(looks):
+        long = replace(begun, metadata=activity.Layer(list(activity._others(described, [], looks * 10_000))), end_ms=looks * 10_000)
+        target = metadata.Target(Sight(described, [], long, START // 10**9, 10, True))
+        tracemalloc.start()
+        assert sum(1 for _ in target.looks()) == looks
+        (_, most) = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    assert peak(8 * activity.LOOKS_AT_ONCE) < 3 * peak(activity.LOOKS_AT_ONCE)
 
 
 def test_waits_are_those_of_the_formula():
