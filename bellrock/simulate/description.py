@@ -16,6 +16,8 @@ LINKS = {"QDR": (40, 4.0e9), "FDR": (56, 6.818e9), "EDR": (100, 12.5e9), "HDR": 
 # No file of more is read.
 FILE_BYTES_MAX = 1 << 20
 NODES_MAX = 100_000
+# What nodes are that are no others.
+KINDS = ("compute", "forwarding", "storage", "metadata")
 # Of a switch.
 PORTS_MAX = 128
 
@@ -229,6 +231,10 @@ def _check(machine: Machine) -> None:
     need(machine.compute.nodes <= NODES_MAX, f"compute: at most {NODES_MAX} nodes")
     need(machine.targets <= 10_000, "storage: at most 10000 targets")
     need(machine.forwarding.shared_file_threads <= 1, "forwarding: shared_file_threads is a share of 1")
+    classes = set(KINDS)
+    for other in machine.others:
+        need(other.class_ not in classes, f"others: class {other.class_!r} must be named once, and be none of {', '.join(KINDS)}")
+        classes.add(other.class_)
     fabric = machine.fabric
     need(fabric.speed in LINKS, f"fabric: speed is one of {', '.join(LINKS)}")
     need(fabric.ports % 2 == 0 and fabric.ports <= PORTS_MAX, f"fabric: ports must be even and at most {PORTS_MAX}")

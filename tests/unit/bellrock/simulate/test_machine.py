@@ -49,6 +49,8 @@ def test_taihulight_is_what_the_paper_says():
         ("cycles = [4, 10]", "cycles = [4]", "cycles must be a list of 2"),
         ('name = "taihulight"', 'name = "taihulight', "line"),
         ("writers = 0.1", "writers = 0.9", "CAM: mode N-M needs writers"),
+        ('class = "auxiliary"', 'class = "login"', "others: class 'login' must be named once"),
+        *(('class = "login"', f'class = "{kind}"', f"others: class '{kind}' must be") for kind in ("compute", "forwarding", "storage", "metadata")),
         ('speed = "FDR"', 'speed = "fast"', "fabric: speed is one of QDR, FDR"),
         ("ports = 36", "ports = 35", "fabric: ports must be even"),
         ("ports = 36", "ports = 24", "have room for 288 nodes, and there are 506"),
