@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bellrock import console
 from bellrock.errors import BellrockError, UsageError
+from bellrock.simulate.model import START_S_MAX
 from bellrock.simulate.volume import TRUTH, Done, Plan, simulate
 
 if TYPE_CHECKING:
@@ -132,6 +133,6 @@ def read_start(text: str) -> int:
         seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         raise UsageError(f"--start {text!r} is no time", "write it like 2026-01-01 or 2026-01-01T08:30:00+01:00") from None
-    if not 0 <= seconds < 8e9:
+    if not 0 <= seconds <= START_S_MAX:
         raise UsageError(f"--start {text!r} lies before 1970 or far ahead", "take a time of this century")
     return int(seconds) * 10**9

@@ -7,6 +7,8 @@ import numpy as np
 # Places of a burst's operations in `expand.Columns.op`; the names are the schema's.
 OPS = ("start", "read", "write", "open", "close", "stat", "access", "unlink", "rename", "mkdir", "rmdir", "readdir", "link", "truncate", "sync")
 METADATA_OPS = frozenset(OPS) - {"start", "read", "write"}
+# No machine begins to work later: what 32 bits hold, s since 1970.
+START_S_MAX = (1 << 32) - 1
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from bellrock import paths
 from bellrock.errors import BellrockError, UsageError
+from bellrock.simulate.model import START_S_MAX
 from bellrock.simulate.scratch import MEMORY_BYTES_MAX, RINGS, Scratch, refuse_links, scratch
 from bellrock.simulate.trees.looks import read_looks
 from bellrock.simulate.trees.write import REPLAY
@@ -70,7 +71,7 @@ def read_times(folder: Path) -> Times:
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(f"{folder / REPLAY}: {error}", hint) from error
     is_whole = all(type(number) is int for number in (times.start_s, times.look_every_s, times.looks))
-    if not (is_whole and 0 <= times.start_s < 1 << 32 and 0 < times.look_every_s <= 86_400 and 0 < times.looks <= 10**8):
+    if not (is_whole and 0 <= times.start_s <= START_S_MAX and 0 < times.look_every_s <= 86_400 and 0 < times.looks <= 10**8):
         raise UsageError(f"{folder / REPLAY}: no such times can be", hint)
     return times
 

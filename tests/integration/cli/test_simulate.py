@@ -186,6 +186,7 @@ def read_queue(path: Path):
         (["--out", "o", "--start", "yesterday"], "'yesterday' is no time"),
         (["--out", "o", "--jobs", "0"], "--jobs"),
         (["--out", "o", "--jobs", "3", "--records", "10000000"], "take --jobs 10 or more"),
+        (["--trees", "o", "--start", "2106-02-07T06:28:16"], "lies before 1970 or far ahead"),
         (["--lwfs-logs", "o", "--garbage", "2"], "--garbage"),
         (["--trees", "o", "--jobs", "3"], "leave one of them out"),
         (["--trees", "o", "--machine", "nowhere"], "nowhere"),
