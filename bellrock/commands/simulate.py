@@ -10,7 +10,9 @@ from bellrock.errors import EXIT_CODES, UsageError
 
 # Of either way to say what is simulated.
 OF_KINDS = ("job_count", "nodes", "records", "kinds")
-OF_MACHINE = ("machine", "scale", "hours", "intensity", "faults", "trees", "look_every", "job_names")
+OF_MACHINE = ("machine", "scale", "hours", "intensity", "faults", "trees")
+# Of --trees alone.
+OF_TREES = ("look_every", "job_names")
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
@@ -81,12 +83,13 @@ def simulate(
     from bellrock.simulate.kinds import KINDS
     from bellrock.simulate.volume import Plan, check_kinds
 
-    given = [[name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE] for names in (OF_KINDS, OF_MACHINE)]
-    if all(given):
-        of_kinds, of_machine = (f"--{names[0].replace('job_count', 'jobs').replace('_', '-')}" for names in given)
-        raise UsageError(f"{of_kinds} is for a mix of kinds, {of_machine} for a virtual machine", "leave one of them out")
+    of_kinds, of_machine, of_trees = ([_flag(name) for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE] for names in (OF_KINDS, OF_MACHINE, OF_TREES))
+    if of_kinds and of_machine:
+        raise UsageError(f"{of_kinds[0]} is for a mix of kinds, {of_machine[0]} for a virtual machine", "leave one of them out")
+    if of_trees and trees is None:
+        raise UsageError(f"{of_trees[0]} is for --trees", "give --trees DIR, too, or leave it out")
     start_ns = command.read_start(start)
-    if given[1]:
+    if of_machine:
         source = command.virtual_machine(machine, scale, hours, intensity, _words(faults), seed, start_ns)
     else:
         source = Plan(seed, job_count, nodes, records, check_kinds(_words(kinds) if kinds is not None else list(KINDS)), start_ns)
@@ -94,6 +97,10 @@ def simulate(
     done = command.run_simulate(source, add=add, garbage=garbage, look_every_s=look_every, job_names=job_names, **{name: path and path.absolute() for name, path in where.items()})
     if as_json:
         output.show_json(done)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('job_count', 'jobs').replace('_', '-')}"
 
 
 def _words(text: str | None) -> list[str]:

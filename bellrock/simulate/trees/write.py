@@ -17,7 +17,6 @@ S = 10**9
 REPLAY = "replay.json"
 SERVERS = "servers.json"
 SWITCHES = "switches.json"
-LOOK_EVERY_S = 10
 # Periods of the agent's sources, s; those that a node has are set.
 PERIODS = (
     "node_period_s", "block_device_period_s", "nfs_server_period_s", "gluster_server_period_s", "lustre_server_period_s", "lustre_job_period_s",
@@ -29,7 +28,7 @@ LOGS = f'lwfs_server_logs = ["{forwarding.SERVER_LOG}"]\nlwfs_server_time_zone =
 
 
 def write_servers(
-    machine: VirtualMachine, folder: Path, every_s: int = LOOK_EVERY_S, *, with_jobs: bool = True, tell: Callable[[int, int], None] = lambda done, count: None
+    machine: VirtualMachine, folder: Path, every_s: int, *, with_jobs: bool = True, tell: Callable[[int, int], None] = lambda done, count: None
 ) -> None:
     """Below `folder`/nodes of each server NAME: NAME/, its root with its logs; NAME.looks.tar, what its files held look after look; NAME.agent.toml, its
     agent's settings. In `folder` servers.json, the sums of each component, switches.json, those of each port of a switch, and replay.json, from when to when they

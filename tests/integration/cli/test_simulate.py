@@ -189,6 +189,8 @@ def read_queue(path: Path):
         (["--trees", "o", "--start", "2106-02-07T06:28:16"], "lies before 1970 or far ahead"),
         (["--lwfs-logs", "o", "--garbage", "2"], "--garbage"),
         (["--trees", "o", "--jobs", "3"], "leave one of them out"),
+        (["--out", "o", "--look-every", "30"], "--look-every is for --trees"),
+        (["--state", "o", "--scale", "0.025", "--no-job-names"], "--job-names is for --trees"),
         (["--trees", "o", "--machine", "nowhere"], "nowhere"),
         (["--trees", "o", "--faults", "rain"], "no kind 'rain'"),
         (["--trees", "o", "--scale", "0.0001"], "too few"),
