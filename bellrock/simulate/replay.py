@@ -45,7 +45,8 @@ class Times:
 
 @dataclass(frozen=True)
 class Played:
-    """How a node's replay ended. exit_code: its agent's, None where it never began or was killed. looks: how many it had. before: it was done already."""
+    """How a node's replay ended. exit_code: its agent's, None where it never began or was killed. looks: how many its agent took this time.
+    before: it was done already."""
 
     node: str
     looks: int
@@ -124,7 +125,7 @@ class Replay:
         try:
             refuse_links(chain((work.parent, work, *(work / name for name in NAMES)), (work / "spool").rglob("*")))
             if (work / "done").exists():
-                return Played(node, self._times.looks, 0, before=True)
+                return Played(node, 0, 0, before=True)
             if self._stopping.is_set():
                 return Played(node, 0, None, "not begun")
             work.mkdir(parents=True, exist_ok=True)
@@ -174,7 +175,7 @@ class Replay:
         return Played(node, looks, agent.returncode, why)
 
     def _step(self, node: str, work: Path, looks: Iterator[int], out: IO[bytes], answers: IO[bytes], timer: "_Timer") -> tuple[int, str]:
-        """Takes the steps. Returns how many looks there were, and why it broke off."""
+        """Takes the steps. Returns how many looks its agent took, and why it broke off."""
         position = work / "look"
         resumed = _read_position(position, self._times.looks)
         taken = 0

@@ -57,7 +57,8 @@ def test_a_node_goes_on_with_its_last_look(folder: Path, agent: Path) -> None:
     (work / "look").write_text("3\n")
     # Torn by a kill; the file itself is whole.
     (work / "look.new").write_text("")
-    assert play(folder, agent).is_done and steps(agent) == [3, 4, 5]
+    played = play(folder, agent)
+    assert played.is_done and steps(agent) == [3, 4, 5] and played.looks == 3
     assert (work / "look").read_text() == "5\n"
 
 
