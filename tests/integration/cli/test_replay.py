@@ -1,7 +1,10 @@
 """`bellrock replay`: a virtual machine's servers, shown to the true agents, are told by a server as they truly were."""
 
+import fcntl
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -126,7 +129,8 @@ def test_every_servers_sums_are_the_truth(trees, server):
     assert again.returncode == 0 and {(node["before"], node["looks"]) for node in json.loads(again.stdout)["nodes"]} == {(True, 0)}
 
 
-def test_broken_off_it_goes_on_where_it_was(trees, server, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_broken_off_it_goes_on_where_it_was(trees, server, tmp_path, number):
     samples, address = server
     for entry in ("nodes", "replay.json"):
         (tmp_path / entry).symlink_to(trees / entry)
@@ -136,9 +140,17 @@ def test_broken_off_it_goes_on_where_it_was(trees, server, tmp_path):
         while not (position.exists() and int(position.read_text() or 0) >= 40):
             assert time.monotonic() < until and process.poll() is None
             time.sleep(0.005)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         stopped = process.stderr.read()
-    assert process.returncode == 1 and "broken off" in stopped and "go on with: bellrock replay" in stopped, stopped
+    work = position.parent
+    if number == signal.SIGTERM:
+        assert process.returncode == 1 and "broken off" in stopped and "go on with: bellrock replay" in stopped, stopped
+    else:
+        with open(work / "spool/lock", "rb") as lock:
+            # Its agent ends by itself.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        (root,) = set(re.findall(r"rings (\S+)/bellrock-rings,", (work / "agent.log").read_text()))
+        shutil.rmtree(root)
     looks = json.loads((trees / "replay.json").read_text())["looks"]
     assert int(position.read_text()) < looks
     done = run(*flags(tmp_path, address, "oss003"))
