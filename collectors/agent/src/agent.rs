@@ -40,6 +40,8 @@ struct Agent {
     /// Losses, and seconds of a full spool, that the last sample told of.
     lost_sampled: u64,
     mode: Mode,
+    /// Since when it is known that no more steps come.
+    no_more_since: Option<Instant>,
 }
 
 /// How an agent runs.
@@ -130,43 +132,56 @@ pub fn run(config: Config, mode: Mode) -> ExitCode {
     let mut steps = None;
     if mode == Mode::Steps {
         match Steps::begin(&mut clock) {
-            Ok(begun) => steps = Some(begun),
-            Err(e) => return fail(EXIT_USAGE, &e),
+            Ok(Some(begun)) => steps = Some(begun),
+            // There is no time at which it could look.
+            Ok(None) => return turns::ship_out(&shared, &counters, mode, true),
+            Err((code, why)) => return fail(code, &why),
         }
     }
-    let now_ns = clock.now().utc_ns();
-    let overflow = Overflow::open(&config.spool, now_ns);
-    let sampler = Sampler::new(now_ns);
-    let raw_max = RAW_BYTES_MAX.min((config.spool_max_bytes / 8) as usize);
-    let batch = Batch::new(
-        &config.node,
-        spool.boot(),
-        spool.next_seq(),
-        config.batch_max_events,
-        raw_max,
-    );
-    let mut agent = Agent {
-        config,
-        counters,
-        clock,
-        sources,
-        spool,
-        overflow,
-        batch,
-        sampler,
-        sampled: None,
-        worked: Instant::now(),
-        lost_sampled: 0,
-        mode,
-    };
+    let mut agent = Agent::new(config, counters, clock, sources, spool, mode);
     if mode == Mode::Watch {
         agent.watch();
     }
-    if let Some(Err(e)) = steps.map(|steps| agent.walk(steps)) {
-        // What was spooled before waits there.
-        return fail(EXIT_USAGE, &e);
+    if let Some(Err((code, why))) = steps.map(|steps| agent.walk(steps)) {
+        // What was spooled waits there.
+        return fail(code, &why);
     }
     agent.end(&shared)
+}
+
+impl Agent {
+    fn new(
+        config: Config,
+        counters: Arc<Counters>,
+        clock: Clock,
+        sources: Vec<Box<dyn Source>>,
+        spool: Spool,
+        mode: Mode,
+    ) -> Agent {
+        let now_ns = clock.now().utc_ns();
+        let batch = Batch::new(
+            &config.node,
+            spool.boot(),
+            spool.next_seq(),
+            config.batch_max_events,
+            RAW_BYTES_MAX.min((config.spool_max_bytes / 8) as usize),
+        );
+        Agent {
+            overflow: Overflow::open(&config.spool, now_ns),
+            sampler: Sampler::new(now_ns),
+            config,
+            counters,
+            clock,
+            sources,
+            spool,
+            batch,
+            sampled: None,
+            worked: Instant::now(),
+            lost_sampled: 0,
+            mode,
+            no_more_since: None,
+        }
+    }
 }
 
 fn fail(code: u8, text: &str) -> ExitCode {

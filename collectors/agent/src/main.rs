@@ -29,7 +29,7 @@ Usage: bellrock-agent [FLAGS]
 Flags beat the file. SIGTERM and SIGINT end it: it reads and spools a last time and ships for at most 5 s.
 
 Exit codes: 0 ended as asked; 1 it cannot run (the message says why); 2 wrong flags or settings; 3 another agent uses the
-spool; 4 with --once or --steps: not everything was acknowledged, the rest waits in the spool.
+spool; 4 with --once or --steps: not everything was acknowledged, the rest waits in the spool or where it was to be read.
 
 Examples:
   bellrock-agent --config /etc/bellrock/agent.toml

@@ -316,6 +316,17 @@ pub fn wait_for_input(fd: BorrowedFd) -> bool {
     false
 }
 
+/// Whether nobody holds the other end of a pipe any more: nothing comes but what is in it.
+pub fn is_abandoned(fd: BorrowedFd) -> bool {
+    let mut one = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: one valid pollfd.
+    unsafe { libc::poll(&mut one, 1, 0) > 0 && one.revents & libc::POLLHUP != 0 }
+}
+
 /// Waits; a signal ends the wait.
 pub fn wait(time: std::time::Duration) {
     let ms = time.as_millis().clamp(1, 60_000) as libc::c_int;

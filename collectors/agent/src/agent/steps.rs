@@ -4,12 +4,13 @@
 //! What it found at the first step is spooled before the answer; later finds of up to STEPS_TOGETHER steps wait for each other, since the server takes a
 //! window of few events no sooner than one of many. After a kill the next agent tells at once what counters moved in the steps that were lost.
 
-use super::Agent;
+use super::{Agent, EXIT_FAILED, EXIT_NOT_SHIPPED, EXIT_USAGE};
 use crate::clock::Clock;
 use crate::sys;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 /// Of a line without its end.
 const LINE_BYTES_MAX: usize = 20;
@@ -17,8 +18,14 @@ const LINE_BYTES_MAX: usize = 20;
 const PIECE_BYTES: usize = 4096;
 /// So many steps are spooled together, unless the batch is full sooner.
 const STEPS_TOGETHER: u32 = 30;
+/// Nor do they lie further apart, ns of the time that is told. Whoever goes on after a kill gives the last step only, at most this much after those that
+/// were lost: by then Lustre's servers have not forgotten a job that moved in them, which they do after 600 s without an operation.
+const UNSPOOLED_NS_MAX: i64 = 300_000_000_000;
 /// Steps lie before the year 2200.
 const LATEST_NS: i64 = 7_258_118_400_000_000_000;
+
+/// Why steps broke off: the exit code, and what is told.
+pub type BrokenOff = (u8, String);
 
 /// The steps that standard input tells. Bounded by PIECE_BYTES.
 pub struct Steps {
@@ -32,13 +39,11 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Waits for the first step and tells the clock. `Err`: why there is none.
-    pub fn begin(clock: &mut Clock) -> Result<Steps, String> {
+    /// Waits for the first step and tells the clock. `Ok(None)`: a signal asks to end before it. `Err`: why there is none.
+    pub fn begin(clock: &mut Clock) -> Result<Option<Steps>, BrokenOff> {
         let input = io::stdin().as_fd().try_clone_to_owned();
         let mut steps = Steps {
-            input: input
-                .map_err(|e| format!("--steps: standard input: {e}"))?
-                .into(),
+            input: input.map_err(unreadable)?.into(),
             text: Vec::new(),
             taken: 0,
             line: 0,
@@ -46,14 +51,13 @@ impl Steps {
         };
         match steps.next()? {
             Some(first_ns) => clock.tell(first_ns),
+            None if sys::stop_asked() => return Ok(None),
             None => {
-                return Err(
-                    "--steps: standard input tells no step; give a line of ns since 1970 for each"
-                        .into(),
-                )
+                let why = "standard input tells no step; give a line of ns since 1970 for each";
+                return Err((EXIT_USAGE, format!("--steps: {why}")));
             }
         }
-        Ok(steps)
+        Ok(Some(steps))
     }
 
     /// Whether the next step can be taken at once.
@@ -62,7 +66,7 @@ impl Steps {
     }
 
     /// Waits for the next step. `Ok(None)`: no more come, or a signal asks to end. `Err`: what is wrong with it.
-    fn next(&mut self) -> Result<Option<i64>, String> {
+    fn next(&mut self) -> Result<Option<i64>, BrokenOff> {
         while !self.has_line() {
             if self.text.len() - self.taken > LINE_BYTES_MAX {
                 break;
@@ -73,7 +77,7 @@ impl Steps {
             let mut piece = [0; PIECE_BYTES];
             match self.input.read(&mut piece) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(format!("--steps: standard input: {e}")),
+                Err(e) => return Err(unreadable(e)),
                 Ok(0) if self.taken == self.text.len() => return Ok(None),
                 Ok(0) => self.text.push(b'\n'),
                 Ok(count) => {
@@ -88,9 +92,15 @@ impl Steps {
         let step = parse(&rest[..end], self.last_ns);
         self.taken += (end + 1).min(rest.len());
         self.line += 1;
-        self.last_ns = step.map_err(|why| format!("--steps: line {}: {why}", self.line))?;
+        let bad = |why| (EXIT_USAGE, format!("--steps: line {}: {why}", self.line));
+        self.last_ns = step.map_err(bad)?;
         Ok(Some(self.last_ns))
     }
+}
+
+fn unreadable(error: io::Error) -> BrokenOff {
+    let why = format!("--steps: standard input cannot be read: {error}; give a pipe or a file");
+    (EXIT_FAILED, why)
 }
 
 /// A line's instant, no earlier than the one before.
@@ -109,37 +119,68 @@ fn parse(line: &[u8], last_ns: i64) -> Result<i64, String> {
 }
 
 impl Agent {
-    /// Looks at each step; at the last one, whose answer comes first, `end` looks again.
-    pub(super) fn walk(&mut self, mut steps: Steps) -> Result<(), String> {
+    /// Takes the steps, until there are no more or a signal asks to end; then `end` looks a last time. `Err`: why they broke off; what they gave is
+    /// spooled all the same.
+    pub(super) fn walk(&mut self, steps: Steps) -> Result<(), BrokenOff> {
+        let walked = self.take(steps);
+        self.no_more_since.get_or_insert_with(Instant::now);
+        if walked.is_err() {
+            self.commit();
+        }
+        walked
+    }
+
+    fn take(&mut self, mut steps: Steps) -> Result<(), BrokenOff> {
         let mut step = Some(steps.last_ns);
-        let mut unspooled = STEPS_TOGETHER - 1;
+        let (mut spooled_ns, mut unspooled) = (None, 0);
         while let Some(now_ns) = step {
             self.clock.tell(now_ns);
             loop {
-                match self.look(false) {
-                    // Asked to stop.
-                    None => return Ok(()),
-                    Some(pass) if pass.more => {}
-                    Some(_) => break,
+                let Some(pass) = self.look(false) else {
+                    return not_spooled(&steps);
+                };
+                // A step without an answer is taken again by whoever goes on.
+                if sys::stop_asked() {
+                    return Ok(());
+                }
+                if !pass.more {
+                    break;
                 }
             }
             unspooled += 1;
-            if unspooled == STEPS_TOGETHER {
-                unspooled = 0;
+            let is_long_ago = spooled_ns.is_none_or(|before| now_ns - before > UNSPOOLED_NS_MAX);
+            if is_long_ago || unspooled == STEPS_TOGETHER {
+                (spooled_ns, unspooled) = (Some(now_ns), 0);
                 if !self.commit() {
-                    return Ok(());
+                    return not_spooled(&steps);
                 }
             }
             let mut out = io::stdout().lock();
             let answered = writeln!(out, "{now_ns}").and_then(|()| out.flush());
             match answered {
                 Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-                answered => answered.map_err(|e| format!("--steps: standard output: {e}"))?,
+                Err(e) => {
+                    let why = format!("--steps: standard output cannot be written: {e}; the steps' answers go there");
+                    return Err((EXIT_FAILED, why));
+                }
+                Ok(()) => {}
             }
             step = steps.next()?;
         }
         Ok(())
     }
+}
+
+/// The spool took nothing more: a signal asks to end, or it was given up.
+fn not_spooled(steps: &Steps) -> Result<(), BrokenOff> {
+    if sys::stop_asked() {
+        return Ok(());
+    }
+    let why = "the spool takes nothing and nothing is acknowledged; see that the server runs, and give this step and those after it again";
+    Err((
+        EXIT_NOT_SHIPPED,
+        format!("--steps: line {}: {why}", steps.line),
+    ))
 }
 
 #[cfg(test)]

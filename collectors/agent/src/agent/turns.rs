@@ -1,17 +1,19 @@
 //! The agent's turns: look, spool, sleep; and its end.
 
 use super::{Agent, Mode, EXIT_NOT_SHIPPED};
-use crate::counters::Gauges;
+use crate::counters::{Counters, Gauges};
 use crate::ship::shared::Shared;
 use crate::ship::spool::AppendError;
 use crate::sources::{cursors, Pass, Progress};
 use crate::{info, log, memory, sys, warn};
+use std::io;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long an ending agent goes on shipping.
+/// How long an agent goes on shipping that a signal ends.
 const SHIP_AT_STOP: Duration = Duration::from_secs(5);
-/// How long `--once` and `--steps` do while nothing is acknowledged.
+/// How long `--once` and `--steps` do while nothing is acknowledged. So long `--steps` also waits for a spool that takes nothing, once no more steps come.
 const SHIP_ONCE: Duration = Duration::from_secs(60);
 /// Pause before a spool that could not be written is tried again: from, to.
 const SPOOL_RETRY_MIN: Duration = Duration::from_millis(50);
@@ -51,7 +53,7 @@ impl Agent {
         Some(due.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
     }
 
-    /// Reads everything that is there, and spools it. `None`: asked to stop while the spool could not be written.
+    /// Reads everything that is there, and spools it. `None`: asked to stop while the spool could not be written, or it was given up.
     fn pass(&mut self, last: bool) -> Option<Pass> {
         let pass = self.look(last)?;
         self.commit().then_some(pass)
@@ -106,7 +108,7 @@ impl Agent {
     }
 
     /// Spools the batch with the cursors that it was read up to. While that fails nothing more is read. Answers false if
-    /// asked to stop before it succeeded: then the batch is read again by the next agent.
+    /// asked to stop before it succeeded, or it was given up: then the batch is read again by the next agent.
     pub(super) fn commit(&mut self) -> bool {
         let mut pause = SPOOL_RETRY_MIN;
         loop {
@@ -145,7 +147,7 @@ impl Agent {
                     false
                 }
             };
-            if sys::stop_asked() || self.mode == Mode::Once {
+            if sys::stop_asked() || self.gives_up() {
                 if !is_full {
                     self.overflow.leave_off();
                 }
@@ -175,6 +177,22 @@ impl Agent {
         true
     }
 
+    /// Whether what the spool does not take now is left to the next agent.
+    fn gives_up(&mut self) -> bool {
+        match self.mode {
+            Mode::Watch => false,
+            Mode::Once => true,
+            Mode::Steps => {
+                // Who told the steps is gone, with or without having told the last.
+                if self.no_more_since.is_none() && sys::is_abandoned(io::stdin().as_fd()) {
+                    self.no_more_since = Some(Instant::now());
+                }
+                let is_silent = |since| self.spool.shared().is_silent(since, SHIP_ONCE);
+                self.no_more_since.is_some_and(is_silent)
+            }
+        }
+    }
+
     /// Nothing is read meanwhile, and programs may fold operations. Not so where time stands still.
     fn not_spooled(&mut self) {
         if self.mode != Mode::Steps {
@@ -184,7 +202,8 @@ impl Agent {
 
     /// A last look, then ships for a bounded time.
     pub fn end(&mut self, shared: &Shared) -> ExitCode {
-        if self.pass(true).is_none() {
+        let is_spooled = self.pass(true).is_some();
+        if !is_spooled {
             warn!(
                 "last look",
                 "what the rings still hold is not spooled; the next agent reads it"
@@ -197,29 +216,46 @@ impl Agent {
                 self.config.spool.display()
             );
         }
-        shared.stop();
-        let to_the_end = self.mode != Mode::Watch && !sys::stop_asked();
-        let all = match to_the_end {
-            true => shared.wait_while_heard(SHIP_ONCE),
-            false => shared.wait_for_end(SHIP_AT_STOP),
-        };
-        shared.save();
-        let c = &self.counters;
-        info!(
-            "end",
-            "{} operations seen, {} records, {} acknowledged{}",
-            c.seen.get(),
-            c.records.get(),
-            c.acknowledged.get(),
-            if all {
-                ""
-            } else {
-                "; the rest waits in the spool"
-            }
-        );
-        match all || self.mode == Mode::Watch {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::from(EXIT_NOT_SHIPPED),
-        }
+        ship_out(shared, &self.counters, self.mode, is_spooled)
     }
 }
+
+/// Ships for a bounded time what the spool holds. `is_spooled`: that is all there was.
+pub(super) fn ship_out(
+    shared: &Shared,
+    counters: &Counters,
+    mode: Mode,
+    is_spooled: bool,
+) -> ExitCode {
+    shared.stop();
+    let mut all = match mode {
+        Mode::Watch => false,
+        // The server was waited for before.
+        Mode::Steps if !is_spooled => false,
+        Mode::Once | Mode::Steps => shared.wait_while_heard(SHIP_ONCE, sys::stop_asked),
+    };
+    if mode == Mode::Watch || sys::stop_asked() {
+        all = shared.wait_for_end(SHIP_AT_STOP);
+    }
+    shared.save();
+    info!(
+        "end",
+        "{} operations seen, {} records, {} acknowledged{}",
+        counters.seen.get(),
+        counters.records.get(),
+        counters.acknowledged.get(),
+        if all {
+            ""
+        } else {
+            "; the rest waits in the spool"
+        }
+    );
+    match all && is_spooled || mode == Mode::Watch {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(EXIT_NOT_SHIPPED),
+    }
+}
+
+#[cfg(test)]
+#[path = "turns_tests.rs"]
+mod tests;

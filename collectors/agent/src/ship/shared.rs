@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// The acknowledged position is saved this often; after a kill, what was acknowledged since is sent again.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
+/// How long a signal that asks for a stop may go unheard.
+const STOP_HEARD_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
@@ -26,9 +28,23 @@ pub(super) struct State {
     pub acked: u64,
     pub saved: u64,
     saved_at: Option<Instant>,
+    /// When something was last acknowledged.
+    heard_at: Option<Instant>,
     /// The shipper is to end when it has nothing more to do.
     stopping: bool,
     shipper_ended: bool,
+}
+
+impl State {
+    fn is_all_acked(&self) -> bool {
+        let last = self.segments.back();
+        last.is_none_or(|last| self.acked >= last.last_number)
+    }
+
+    /// For how long nothing has been acknowledged since then.
+    fn silence(&self, since: Instant) -> Duration {
+        self.heard_at.map_or(since, |at| at.max(since)).elapsed()
+    }
 }
 
 /// Shared by the drainer, which appends, and the shipper, which reads and acknowledges.
@@ -102,27 +118,27 @@ impl Shared {
             .changed
             .wait_timeout_while(self.lock(), time, |s| !s.shipper_ended);
         let state = waited.unwrap_or_else(|e| e.into_inner()).0;
-        state
-            .segments
-            .back()
-            .is_none_or(|s| state.acked >= s.last_number)
+        state.is_all_acked()
     }
 
-    /// The same, for as long as something is acknowledged within each such time.
-    pub fn wait_while_heard(&self, time: Duration) -> bool {
+    /// The same, for as long as something is acknowledged within each such time, and no stop is asked for.
+    pub fn wait_while_heard(&self, time: Duration, stop_asked: impl Fn() -> bool) -> bool {
+        let since = Instant::now();
         let mut state = self.lock();
         loop {
-            let acked = state.acked;
-            let silent = |s: &mut State| !s.shipper_ended && s.acked == acked;
-            let waited = self.changed.wait_timeout_while(state, time, silent);
-            state = waited.unwrap_or_else(|e| e.into_inner()).0;
-            if state.shipper_ended || state.acked == acked {
-                return state
-                    .segments
-                    .back()
-                    .is_none_or(|s| state.acked >= s.last_number);
+            let left = time.saturating_sub(state.silence(since));
+            if state.shipper_ended || left.is_zero() || stop_asked() {
+                return state.is_all_acked();
             }
+            // A signal wakes nobody who waits here.
+            let waited = self.changed.wait_timeout(state, left.min(STOP_HEARD_AFTER));
+            state = waited.unwrap_or_else(|e| e.into_inner()).0;
         }
+    }
+
+    /// Whether nothing has been acknowledged for so long since then.
+    pub fn is_silent(&self, since: Instant, time: Duration) -> bool {
+        self.lock().silence(since) >= time
     }
 
     /// Everything up to this entry has been acknowledged (or had nothing to send).
@@ -130,6 +146,7 @@ impl Shared {
         let mut state = self.lock();
         if number > state.acked {
             state.acked = number;
+            state.heard_at = Some(Instant::now());
             self.delete_acked(&mut state);
             self.changed.notify_all();
         }
@@ -170,5 +187,55 @@ impl Shared {
                 _ => state.segments.pop_front(),
             };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::temp_dir;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn shared(name: &str) -> Shared {
+        let segment = Segment {
+            id: 1,
+            bytes: 100,
+            last_number: 1000,
+        };
+        Shared::new(&temp_dir(name), [segment].into(), 0)
+    }
+
+    #[test]
+    fn a_stop_is_heard_while_acknowledgements_come() {
+        let (shared, stop) = (shared("heard"), AtomicBool::new(false));
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 1..20 {
+                    shared.acknowledge(number);
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                stop.store(true, Ordering::SeqCst);
+            });
+            let all =
+                shared.wait_while_heard(Duration::from_secs(60), || stop.load(Ordering::SeqCst));
+            assert!(!all && stop.load(Ordering::SeqCst));
+        });
+        assert!(begin.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn silence_is_since_the_last_acknowledgement() {
+        let shared = shared("silence");
+        let time = Duration::from_millis(50);
+        let since = Instant::now();
+        assert!(!shared.is_silent(since, Duration::from_secs(60)));
+        assert!(!shared.wait_while_heard(time, || false));
+        assert!(since.elapsed() >= time && shared.is_silent(since, time));
+        shared.acknowledge(7);
+        assert!(!shared.is_silent(since, since.elapsed()));
+        shared.acknowledge(1000);
+        shared.ended();
+        assert!(shared.wait_while_heard(Duration::from_secs(60), || false));
     }
 }

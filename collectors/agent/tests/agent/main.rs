@@ -6,10 +6,13 @@ mod samples;
 #[path = "../../src/scratch.rs"]
 mod scratch;
 mod spool;
+mod steps;
 
 use harness::*;
 use serde_json::Value;
 use std::fs;
+use std::io::Read;
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -148,4 +151,24 @@ fn a_server_that_is_away_at_the_start_is_worth_a_word_and_a_warning_only_later()
     let tries: Vec<&str> = said.lines().filter(|l| l.contains(": server ")).collect();
     assert!(tries[0].starts_with("bellrock-agent: info: "), "{said}");
     assert!(tries[1].starts_with("bellrock-agent: warning: "), "{said}");
+}
+
+/// A server that is connected to, and never says a word.
+#[test]
+fn a_signal_is_heard_while_it_ships_at_the_end() {
+    let dir = temp_dir("heard");
+    fs::create_dir(dir.join("rings")).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut child = agent(&dir, &address, &["--once"]).spawn().unwrap();
+    let mut window = [0; 12];
+    let mut stream = listener.accept().unwrap().0;
+    stream.read_exact(&mut window).unwrap();
+    let stat = format!("/proc/{}/stat", child.id());
+    until("its wait for the answer", || {
+        fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "))
+    });
+    let begin = Instant::now();
+    assert_eq!(terminate(&mut child), Some(4));
+    assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
 }
