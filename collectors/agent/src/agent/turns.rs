@@ -125,7 +125,7 @@ impl Agent {
                 .append(&window, |all, put| cursors::write(sources, all, put))
             {
                 Ok(()) => break,
-                Err(AppendError::Full) => {
+                Err(AppendError::Full(_)) => {
                     self.not_spooled();
                     warn!(
                         "spool full",

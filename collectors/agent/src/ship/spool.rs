@@ -28,6 +28,8 @@ pub struct Spool {
     next_number: u64,
     bytes_max: u64,
     segment_bytes_max: u64,
+    /// Of the window that was refused last its length, and what the entry takes, bytes: until there is room for that it is not tried again.
+    refused: Option<(usize, u64)>,
     _lock: File,
 }
 
@@ -40,8 +42,8 @@ pub enum OpenError {
 
 #[derive(Debug)]
 pub enum AppendError {
-    /// The bound is reached; room comes with acknowledgements.
-    Full,
+    /// The bound is reached; room comes with acknowledgements. What the entry takes, bytes.
+    Full(u64),
     Io(io::Error),
 }
 
@@ -110,6 +112,7 @@ impl Spool {
             next_number,
             bytes_max,
             segment_bytes_max,
+            refused: None,
             _lock: lock,
         })
     }
@@ -135,6 +138,19 @@ impl Spool {
     /// Appends a window with the cursors that it was read up to: what `cursors(false)` hands over (those that changed) or, where a
     /// segment begins, `cursors(true)` (all). On an error the spool is as it was before.
     pub fn append(
+        &mut self,
+        window: &Window,
+        cursors: impl FnMut(bool, &mut dyn FnMut(&[u8])),
+    ) -> Result<(), AppendError> {
+        let appended = self.try_append(window, cursors);
+        self.refused = match appended {
+            Err(AppendError::Full(bytes)) => Some((window.payload.len(), bytes)),
+            _ => None,
+        };
+        appended
+    }
+
+    fn try_append(
         &mut self,
         window: &Window,
         mut cursors: impl FnMut(bool, &mut dyn FnMut(&[u8])),
@@ -163,8 +179,22 @@ impl Spool {
             true => self.bytes_max.saturating_sub(used),
             false => u64::MAX,
         };
-        if bytes_max < (HEADER_BYTES + window.payload.len()) as u64 {
-            return Err(AppendError::Full);
+        let bytes = match self.refused {
+            Some((length, bytes)) if length == window.payload.len() => bytes,
+            _ if window.events > 0 => (HEADER_BYTES + window.payload.len()) as u64,
+            // There may be nothing to write.
+            _ => 0,
+        };
+        if bytes > bytes_max {
+            return Err(AppendError::Full(bytes));
+        }
+        if window.events == 0 && current.is_none() && self.file.is_some() {
+            let mut is_empty = true;
+            cursors(false, &mut |_| is_empty = false);
+            if is_empty {
+                // A segment begins with what comes next.
+                return Ok(());
+            }
         }
         match (current, &self.file) {
             (Some(segment), Some(file)) => {

@@ -253,13 +253,66 @@ fn a_full_spool_refuses_and_takes_again_after_acknowledgements() {
     }
     assert!(f.spool.bytes() <= 3000);
     assert!(
-        matches!(f.append(0), Err(AppendError::Full)),
+        matches!(f.append(0), Err(AppendError::Full(_))),
         "a batch that was refused stays"
     );
     f.spool.shared().acknowledge(f.unsent().last().unwrap().0);
     f.append(0).unwrap();
     assert_eq!(f.spool.next_seq(), f.batch.finish().unwrap().first_seq);
     assert_eq!(f.unsent().len(), 1);
+}
+
+/// Whoever waits for room tries again and again: that must not fill the disk with cursors each time.
+#[test]
+fn an_entry_that_was_refused_is_not_tried_again_until_there_is_room() {
+    for segment_bytes_max in [100, 1 << 20] {
+        let mut f = Fixture::new("refused", 2000, segment_bytes_max);
+        f.append(1).unwrap();
+        f.append(1).unwrap();
+        assert!(f.batch.push("x", |_| ()));
+        let window = f.batch.finish().unwrap();
+        // More than there is room for, less than there is without the first segment.
+        let cursors = vec![7; 2000 - f.spool.bytes() as usize - window.payload.len()];
+        let append = |spool: &mut Spool| {
+            let mut asked = 0;
+            let appended = spool.append(&window, |_, put| {
+                asked += 1;
+                cursors.chunks(100).for_each(put);
+            });
+            (appended.is_ok(), asked)
+        };
+        assert_eq!(append(&mut f.spool), (false, 1));
+        for _ in 0..3 {
+            assert_eq!(append(&mut f.spool), (false, 0));
+        }
+        f.spool.shared().acknowledge(1);
+        let is_gone = segment_bytes_max == 100;
+        assert_eq!(append(&mut f.spool), (is_gone, is_gone as u32));
+        if !is_gone {
+            f.spool.shared().acknowledge(2);
+            assert_eq!(append(&mut f.spool), (true, 1));
+        }
+    }
+}
+
+#[test]
+fn a_spool_without_room_is_not_full_while_there_is_nothing_to_write() {
+    for segment_bytes_max in [300, 1 << 20] {
+        let mut f = Fixture::new("idle", 1000, segment_bytes_max);
+        let window = f.batch.finish().unwrap();
+        let spool = &mut f.spool;
+        spool.append(&window, |_, put| put(&[7; 930])).unwrap();
+        let (bytes, nothing) = (spool.bytes(), |all: bool, put: &mut dyn FnMut(&[u8])| {
+            if all {
+                put(&[7; 930]);
+            }
+        });
+        assert!(bytes > 1000 - HEADER_BYTES as u64);
+        spool.append(&window, nothing).unwrap();
+        assert_eq!(spool.bytes(), bytes);
+        let refused = spool.append(&window, |_, put| put(&[7; 9]));
+        assert!(matches!(refused, Err(AppendError::Full(_))));
+    }
 }
 
 /// Many cursors and a small spool: waiting would make no room.
@@ -271,7 +324,7 @@ fn an_entry_that_is_larger_than_the_bound_is_taken_where_nothing_waits() {
         f.spool.append(&window, |_, put| put(&vec![7; bytes]))
     };
     append(&mut f, 1200).unwrap();
-    assert!(matches!(append(&mut f, 1200), Err(AppendError::Full)));
+    assert!(matches!(append(&mut f, 1200), Err(AppendError::Full(_))));
     f.spool.shared().acknowledge(1);
     append(&mut f, 1200).unwrap();
     assert_eq!(f.segments(), [2]);
@@ -296,7 +349,7 @@ fn cursors_that_come_in_pieces_are_one_entrys() {
     append(&mut f, 3).unwrap();
     append(&mut f, 5).unwrap();
     // What is too much is seen only when a part of it is written.
-    assert!(matches!(append(&mut f, 9), Err(AppendError::Full)));
+    assert!(matches!(append(&mut f, 9), Err(AppendError::Full(_))));
     let file = File::open(segment_path(&f.dir, 1)).unwrap();
     let end = file.metadata().unwrap().len();
     assert_eq!(f.spool.bytes(), end);

@@ -12,7 +12,9 @@ pub struct Writer<'a> {
     at: u64,
     /// What the entry may have, bytes.
     bytes_max: u64,
-    /// What follows the head, and its checksum.
+    /// What it takes, as far as that is known: also what it may not have is counted, though not written.
+    bytes: u64,
+    /// What was written behind the head, and its checksum.
     body_bytes: u64,
     body: crc32fast::Hasher,
     /// Once something failed nothing more is written.
@@ -25,6 +27,7 @@ impl<'a> Writer<'a> {
             file,
             at,
             bytes_max,
+            bytes: HEADER_BYTES as u64,
             body_bytes: 0,
             body: crc32fast::Hasher::new(),
             written: Ok(()),
@@ -33,8 +36,9 @@ impl<'a> Writer<'a> {
 
     /// Appends to the cursors.
     pub fn put(&mut self, piece: &[u8]) {
-        if self.written.is_ok() {
-            self.written = match self.body_bytes + piece.len() as u64 > CURSORS_BYTES_MAX as u64 {
+        if let Ok(()) | Err(AppendError::Full(_)) = self.written {
+            let cursors_bytes = self.bytes - HEADER_BYTES as u64 + piece.len() as u64;
+            self.written = match cursors_bytes > CURSORS_BYTES_MAX as u64 {
                 true => Err(too_large()),
                 false => self.write(piece),
             };
@@ -42,10 +46,11 @@ impl<'a> Writer<'a> {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), AppendError> {
-        let end = HEADER_BYTES as u64 + self.body_bytes;
-        if end + bytes.len() as u64 > self.bytes_max {
-            return Err(AppendError::Full);
+        self.bytes += bytes.len() as u64;
+        if self.bytes > self.bytes_max {
+            return Err(AppendError::Full(self.bytes));
         }
+        let end = HEADER_BYTES as u64 + self.body_bytes;
         self.file
             .write_all_at(bytes, self.at + end)
             .map_err(AppendError::Io)?;
@@ -62,7 +67,12 @@ impl<'a> Writer<'a> {
     /// Ends with the window; of the head it says itself how long the parts are. Answers how long the entry is. An error: that failed, or it is
     /// larger than it may be or than one that `read` would take back.
     pub fn end(mut self, header: Header, payload: &[u8]) -> Result<u64, AppendError> {
-        std::mem::replace(&mut self.written, Ok(()))?;
+        match std::mem::replace(&mut self.written, Ok(())) {
+            Err(AppendError::Full(bytes)) => {
+                return Err(AppendError::Full(bytes + payload.len() as u64))
+            }
+            written => written?,
+        }
         let header = Header {
             cursors_bytes: self.body_bytes.try_into().unwrap_or(u32::MAX),
             payload_bytes: payload.len().try_into().unwrap_or(u32::MAX),
