@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 
 /// What a switch's ports say.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
+/// Memory of a text that is kept for the next look; a fabric's map may be a hundred times as long.
+const KEEP_BYTES: usize = 1 << 20;
 
-/// Owned by the agent's thread; bounded by the slice and a file's text.
+/// Owned by the agent's thread; bounded by the slice and a file's text, between looks by KEEP_BYTES.
 pub struct Capture {
     folder: PathBuf,
     slice: Slice,
@@ -78,7 +80,7 @@ impl Capture {
             let folder = self.folder.display();
             found.error(|| {
                 format!(
-                    "{} ({}): {why}; look at it with: cat {folder}/perfquery-x-{}",
+                    "{} ({}): {why}; look at it with: cat {folder}/perfquery*-{}",
                     target.name, target.guid, target.lid
                 )
             });
@@ -103,6 +105,9 @@ impl Probe for Capture {
         self.map(found);
         for target in self.slice.targets().to_vec() {
             self.switch(&target, found);
+        }
+        if self.text.capacity() > KEEP_BYTES {
+            self.text = Vec::new();
         }
     }
 }

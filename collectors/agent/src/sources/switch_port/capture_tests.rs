@@ -14,6 +14,11 @@ fn fixtures_are_read_as_the_programs_are() {
 
 /// What is found in a capture that a change was made to.
 fn found(change: impl FnOnce(&Path)) -> Found {
+    look(change).0
+}
+
+/// The same, and who found it.
+fn look(change: impl FnOnce(&Path)) -> (Found, Capture) {
     let root = temp_dir("capture");
     let folder = root.join("fabric");
     fs::create_dir(&folder).unwrap();
@@ -27,9 +32,9 @@ fn found(change: impl FnOnce(&Path)) -> Found {
         root,
         ..Config::default()
     };
-    let mut found = Found::default();
-    Capture::new(&config).read(&mut found);
-    found
+    let (mut found, mut capture) = (Found::default(), Capture::new(&config));
+    capture.read(&mut found);
+    (found, capture)
 }
 
 #[test]
@@ -46,6 +51,20 @@ fn a_switch_without_a_whole_answer_is_told_of_and_the_others_too() {
     let cut =
         found(|folder| fs::write(folder.join("perfquery-3"), "# Port counters: Lid 9\n").unwrap());
     assert_eq!((cut.readings.len(), cut.errors), (7, 1));
+    let look_at = cut.first_error.unwrap();
+    assert!(look_at.ends_with("/fabric/perfquery*-3"), "{look_at}");
+}
+
+#[test]
+fn a_long_text_is_not_kept_until_the_next_look() {
+    let (found, capture) = look(|folder| {
+        let path = folder.join("ibnetdiscover");
+        let mut text = fs::read(&path).unwrap();
+        text.extend(b"#\n".repeat(KEEP_BYTES));
+        fs::write(&path, text).unwrap();
+    });
+    assert_eq!((found.readings.len(), found.errors), (7, 0));
+    assert!(capture.text.capacity() <= KEEP_BYTES);
 }
 
 #[test]
