@@ -78,6 +78,8 @@ pub struct Now {
     pub boot_utc_ns: i64,
     /// By which is told what is due.
     pub instant: Instant,
+    /// Time stands still until it is told anew.
+    pub stands: bool,
 }
 
 impl Now {
@@ -85,12 +87,21 @@ impl Now {
         self.pair.monotonic_ns + self.utc_offset_ns
     }
 
-    /// The same with another UTC, beside which there is no clock since a boot.
+    /// The same with another UTC, at which time stands still, and beside which there is no clock since a boot.
     pub fn told(self, utc_ns: i64) -> Now {
         Now {
             utc_offset_ns: utc_ns.saturating_sub(self.pair.monotonic_ns),
             boot_utc_ns: 0,
+            stands: true,
             ..self
+        }
+    }
+
+    /// By which is told what is due, once something took its time.
+    pub fn later(&self) -> Instant {
+        match self.stands {
+            true => self.instant,
+            false => Instant::now(),
         }
     }
 
@@ -154,6 +165,7 @@ impl Clock {
             ns_per_tick: (pair.monotonic_ns - self.first.monotonic_ns) as f64 / ticks as f64,
             boot_utc_ns: utc_offset_ns - offset_ns(libc::CLOCK_BOOTTIME),
             instant: Instant::now(),
+            stands: false,
         }
     }
 }
@@ -341,6 +353,7 @@ mod tests {
             (again.utc_ns(), again.instant),
             (first.utc_ns(), first.instant)
         );
+        assert_eq!(first.later(), first.instant);
         clock.tell(3_605_000_000_000);
         let later = clock.now();
         assert_eq!(later.utc_ns(), 3_605_000_000_000);
@@ -351,6 +364,8 @@ mod tests {
     fn the_real_clock_agrees_with_itself() {
         let clock = Clock::start();
         let now = clock.now();
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(now.later() >= now.instant + Duration::from_millis(2));
         assert!(
             now.ns_per_tick > 0.05 && now.ns_per_tick <= 1.5,
             "{}",

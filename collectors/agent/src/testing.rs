@@ -250,5 +250,6 @@ pub fn now() -> Now {
         ns_per_tick: 0.5,
         boot_utc_ns: 1_700_000_000_000_000_000,
         instant: *INSTANT.get_or_init(Instant::now),
+        stands: true,
     }
 }

@@ -78,7 +78,7 @@ impl Probe for BlockDevice {
 
     fn read(&mut self, found: &mut Found) {
         if self.choose_again.is_due(found.now) {
-            self.choose_again.done();
+            self.choose_again.done(found.now);
             self.chosen.forget();
         }
         match text::read(&self.stats, STATS_BYTES_MAX, &mut self.text) {

@@ -138,10 +138,10 @@ impl Sampled {
         if found.more {
             // What went wrong is told at its end.
         } else if found.readings.is_empty() && found.errors == 0 {
-            self.schedule.rest(LOOK_AGAIN);
+            self.schedule.rest(now.later(), LOOK_AGAIN);
             self.tracks.clear();
         } else {
-            self.schedule.done();
+            self.schedule.done(now.later());
         }
         // Two that say they are the same, and what the spool could not know again.
         found.readings.sort_by(|a, b| a.instance.cmp(&b.instance));

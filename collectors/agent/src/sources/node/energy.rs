@@ -45,7 +45,7 @@ impl Energy {
 
     pub fn read(&mut self, reading: &mut Reading, found: &mut Found) {
         if self.look.is_due(found.now) {
-            self.look.done();
+            self.look.done(found.now);
             self.find();
         }
         for zone in &self.zones {

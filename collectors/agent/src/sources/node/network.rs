@@ -52,7 +52,7 @@ impl Network {
     pub fn read(&mut self, text: &[u8], reading: &mut Reading, found: &mut Found) {
         let is_hardware = |name: &str| self.interfaces.join(name).join("device").exists();
         if self.choose_again.is_due(found.now) {
-            self.choose_again.done();
+            self.choose_again.done(found.now);
             self.chosen.forget();
             let mut all = lines(text).skip(HEAD_LINES);
             self.has_hardware =

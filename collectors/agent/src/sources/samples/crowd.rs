@@ -195,11 +195,11 @@ impl Crowd {
         });
     }
 
-    fn end(&mut self, look: Look) {
+    fn end(&mut self, look: Look, now: Instant) {
         let is_empty = look.members == 0 && self.groups.is_empty();
         match is_empty && look.found.errors == 0 {
-            true => self.schedule.rest(LOOK_AGAIN),
-            false => self.schedule.done(),
+            true => self.schedule.rest(now, LOOK_AGAIN),
+            false => self.schedule.done(now),
         }
         self.counters.failed_reads.add(look.found.errors);
         let members = &self.members;
@@ -277,7 +277,7 @@ impl Source for Crowd {
         };
         match self.go_on(&mut look, batch) {
             true => {
-                self.end(look);
+                self.end(look, pass.now.later());
                 Progress::Done
             }
             false => {
