@@ -20,6 +20,7 @@ use super::said::Said;
 use super::schedule::Schedule;
 use super::track::At;
 use super::LOOK_AGAIN;
+use crate::clock::Now;
 use crate::counters::Counters;
 use crate::ship::batch::Batch;
 use crate::sources::cursors::{Pieces, Reader};
@@ -150,21 +151,18 @@ impl Crowd {
         groups.map(|group| group.table.capacity()).sum()
     }
 
-    fn begin(&mut self, at: At) {
+    fn begin(&mut self, now: &Now) {
+        let at = At::of(now);
         let restored = self.restored.take();
         if self.is_bad || restored.is_some_and(|count| count != self.groups.len()) {
             // Else what is missing would be new.
             self.forget();
         }
         if std::mem::take(&mut self.was_rebooted) {
-            // Since then all counts, from 0.
-            let start = at.utc_ns.saturating_sub(at.boot_ns);
-            self.listed = Some(self.looks.begin(At {
-                boot_ns: 0,
-                utc_ns: start,
-            }));
+            // Since then all counts, from 0. Where nobody knows when that was, only what comes does.
+            self.listed = at.boot().map(|boot| self.looks.begin(boot));
         }
-        let mut found = Found::default();
+        let mut found = Found::at(now.instant);
         let groups = self.members.groups(&mut found);
         let number = self.looks.begin(at);
         if found.errors == 0 {
@@ -270,7 +268,7 @@ impl Source for Crowd {
 
     fn read(&mut self, pass: &mut Pass, batch: &mut Batch) -> Progress {
         if self.look.is_none() && self.schedule.is_due(pass.now.instant) {
-            self.begin(At::of(&pass.now));
+            self.begin(&pass.now);
         }
         let Some(mut look) = self.look.take() else {
             return Progress::Done;

@@ -234,6 +234,25 @@ fn what_counted_since_the_machine_started_is_told_after_a_reboot() {
     }
 }
 
+/// Where time is told there is no clock since the machine's start: nothing began in 1970.
+#[test]
+fn what_counted_since_a_start_that_nobody_knows_is_not_told() {
+    let mut machine = Machine::new(1 << 20);
+    machine.show("t", &[("a", 1000)]);
+    assert!(machine.look(9, 9));
+    machine.reboot();
+    machine.booted_ns = 0;
+    machine.show("t", &[("a", 7)]);
+    assert!(machine.look(9, 9));
+    assert!(machine.events.is_empty(), "{:?}", machine.events);
+    machine.show("t", &[("a", 9), ("b", 3)]);
+    assert!(machine.look(9, 9));
+    assert_eq!((machine.sum("t a"), machine.sum("t b")), (2, 3));
+    for event in &machine.events {
+        assert_eq!(event["start"], machine.time_ns - S);
+    }
+}
+
 #[test]
 fn a_target_that_comes_to_this_node_counts_from_0() {
     let mut machine = Machine::new(1 << 20);

@@ -52,6 +52,14 @@ impl At {
         }
     }
 
+    /// The machine's start. `None`: there is no clock since then.
+    pub fn boot(self) -> Option<At> {
+        (self.boot_ns != self.utc_ns).then(|| At {
+            boot_ns: 0,
+            utc_ns: self.utc_ns.saturating_sub(self.boot_ns),
+        })
+    }
+
     /// When an interval began that ends here, in the UTC of its end: never later than that.
     fn start_ns(&self, since: At) -> i64 {
         let length = self.boot_ns.saturating_sub(since.boot_ns).max(0);
