@@ -9,7 +9,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+/// What a system call answers, or why it failed.
+pub fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
         Err(io::Error::last_os_error())
     } else {
@@ -57,6 +58,11 @@ pub fn open_file_at(dir: &OwnedFd, name: &str, write: bool) -> io::Result<File> 
         OsStr::new(name),
         flags,
     )?))
+}
+
+/// Opens a path below a folder, through symbolic links as a path from the root would be.
+pub fn open_below(folder: &File, path: &str, flags: libc::c_int) -> io::Result<File> {
+    open_with(folder.as_raw_fd(), OsStr::new(path), flags).map(File::from)
 }
 
 /// Connects to a Unix socket, by way of its directory's descriptor: an address holds 107 bytes, a path may be longer.
@@ -221,7 +227,7 @@ pub fn random_u64() -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Between fork and exec: has this process killed when the thread that started it ends, and be of low priority. `parent`: its process.
+/// In a child that is no program yet: has this process killed when the thread that started it ends, and be of low priority. `parent`: its process.
 pub fn end_with_parent(parent: u32) -> io::Result<()> {
     const LOW_PRIORITY: libc::c_int = 10;
     // SAFETY: system calls without pointers.
@@ -249,6 +255,16 @@ pub fn has_ended(pid: u32) -> bool {
 pub fn kill_group(leader: u32) {
     // SAFETY: only numbers are passed. That there is none any more is no error.
     unsafe { libc::kill(-(leader as libc::pid_t), libc::SIGKILL) };
+}
+
+/// The reading and the writing end of a pipe; no program that is started gets either.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [-1; 2];
+    // SAFETY: there is room for two descriptors, which are ours alone.
+    unsafe {
+        check(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC))?;
+        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
+    }
 }
 
 /// Has reads of a pipe answer at once.

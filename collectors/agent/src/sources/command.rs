@@ -4,11 +4,14 @@
 //! When its time is over the whole group is killed. Until what was killed is gone no other is started, so that one which hangs in the kernel
 //! keeps the next from hanging beside it. A child that leaves its group is not followed.
 
+mod child;
+
+use self::child::Child;
 use crate::sys;
+use std::fs::File;
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command as Program, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 /// What a program may print, unless it is told otherwise.
@@ -18,7 +21,6 @@ const LOOK_BYTES_MAX: usize = 256 << 10;
 const CHUNK_BYTES: usize = 8 << 10;
 /// How long what was killed is given to go.
 const LEAVING: Duration = Duration::from_secs(1);
-const SEARCHED: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Owned by its source, in the agent's thread.
 pub struct Command {
@@ -32,7 +34,7 @@ pub struct Command {
 
 struct Running {
     child: Child,
-    output: ChildStdout,
+    output: File,
     taken: usize,
     began: Instant,
 }
@@ -64,33 +66,14 @@ impl Command {
                 self.leaving.as_ref().map_or(0, |(child, _)| child.id())
             ));
         }
-        let begin = || -> io::Result<Running> {
-            let agent = std::process::id();
-            let mut program = Program::new(&self.program);
-            program
-                .args(arguments)
-                .env_clear()
-                .env("PATH", SEARCHED)
-                .env("LC_ALL", "C")
-                .current_dir("/")
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .process_group(0);
-            // SAFETY: between fork and exec it makes system calls only.
-            unsafe { program.pre_exec(move || sys::end_with_parent(agent)) };
-            let mut child = program.spawn()?;
-            let output = child.stdout.take().ok_or(ErrorKind::BrokenPipe)?;
-            let running = Running {
-                child,
-                output,
-                taken: 0,
-                began: Instant::now(),
-            };
-            sys::set_nonblocking(&running.output).map(|()| running)
-        };
-        let running = begin().map_err(|e| format!("{}: {e}", self.program.display()))?;
-        self.running = Some(running);
+        let started = Child::start(&self.program, arguments);
+        let (child, output) = started.map_err(|e| format!("{}: {e}", self.program.display()))?;
+        self.running = Some(Running {
+            child,
+            output,
+            taken: 0,
+            began: Instant::now(),
+        });
         Ok(())
     }
 
@@ -119,7 +102,7 @@ impl Command {
 
     /// Kills what runs and closes its pipe. Answers how it ended, if it is gone at once.
     pub fn end(&mut self) -> Option<ExitStatus> {
-        let mut child = self.running.take()?.child;
+        let child = self.running.take()?.child;
         // Before its leader is taken leave of, the group's number can be no other's.
         sys::kill_group(child.id());
         match child.try_wait() {
@@ -139,7 +122,7 @@ impl Command {
 
     /// Whether what was killed is gone.
     fn is_gone(&mut self) -> bool {
-        if let Some((child, _)) = &mut self.leaving {
+        if let Some((child, _)) = &self.leaving {
             if matches!(child.try_wait(), Ok(None)) {
                 return false;
             }

@@ -145,3 +145,40 @@ fn nothing_runs_on_when_its_owner_goes() {
     drop(command);
     assert!(is_gone(&pid.unwrap()));
 }
+
+/// Whoever starts it handles some signals, ignores others, and may hold all of them back while it does.
+#[test]
+fn a_program_begins_with_nothing_of_the_agents() {
+    // Two that the C library lets nobody set.
+    const LIBRARYS: u64 = 3 << 31;
+    let signals = |status: &str, name: &str| {
+        let mut lines = status.lines();
+        let own = lines.find_map(|line| line.strip_prefix(name)).unwrap();
+        u64::from_str_radix(own.trim(), 16).unwrap() & !LIBRARYS
+    };
+    let own = || fs::read_to_string("/proc/thread-self/status").unwrap();
+    let before = own();
+    let (status, ended) = ask("exec cat /proc/self/status", &[]);
+    assert_eq!(ended, Ok(()));
+    assert_ne!(signals(&before, "SigIgn:"), 0);
+    for name in ["SigBlk:", "SigIgn:", "SigCgt:"] {
+        assert_eq!(signals(&status, name), 0, "{name}");
+        assert_eq!(signals(&own(), name), signals(&before, name), "{name}");
+    }
+    let (found, _) = ask("pwd; readlink /proc/self/fd/[02]", &[]);
+    assert_eq!(found, "/\n/dev/null\n/dev/null\n");
+}
+
+#[test]
+fn a_text_without_a_first_line_is_the_shells_and_what_cannot_run_says_why() {
+    let path = temp_dir("command").join("program");
+    fs::write(&path, "echo $1\n").unwrap();
+    let mut command = Command::new(path.clone(), LIMIT);
+    let error = command.start(&["so"]).unwrap_err();
+    assert!(error.contains("Permission denied"), "{error}");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    command.start(&["so"]).unwrap();
+    assert_eq!(run(&mut command).0, b"so\n");
+    let error = command.start(&["a\0b"]).unwrap_err();
+    assert!(error.contains("invalid input parameter"), "{error}");
+}

@@ -83,6 +83,8 @@ pub struct Sampled {
     kernel_boot: u64,
     schedule: Schedule,
     tracks: BTreeMap<String, Track>,
+    /// The first and the last instance that the spool does not have as it is: of a fabric's thousands of ports a look tells one switch's.
+    changed: Option<[String; 2]>,
     /// How many there were.
     looks: u64,
     /// The last one was not the whole look.
@@ -109,6 +111,7 @@ impl Sampled {
             kernel_boot,
             schedule: Schedule::every(Duration::from_secs(period_s)),
             tracks: BTreeMap::new(),
+            changed: None,
             looks: 0,
             is_looking: false,
             waiting: None,
@@ -191,6 +194,7 @@ impl Sampled {
             track.look = self.looks;
             self.tracks.insert(reading.instance.clone(), track);
             if reading.since.is_none() {
+                self.has_changed(&reading.instance);
                 return true;
             }
         }
@@ -206,7 +210,20 @@ impl Sampled {
             counters: &self.counters,
             batch,
         };
-        track.go_on(reading, at, is_whole, to)
+        let is_told = track.go_on(reading, at, is_whole, to);
+        if track.has_changed {
+            self.has_changed(&reading.instance);
+        }
+        is_told
+    }
+
+    fn has_changed(&mut self, instance: &str) {
+        match &mut self.changed {
+            None => self.changed = Some([instance; 2].map(String::from)),
+            Some([first, _]) if **first > *instance => instance.clone_into(first),
+            Some([_, last]) if **last < *instance => instance.clone_into(last),
+            Some(_) => {}
+        }
     }
 
     /// Tells what waits. False: the batch is full.
@@ -255,14 +272,24 @@ impl Source for Sampled {
     }
 
     fn cursors(&self, all: bool, out: &mut Pieces) {
-        for (instance, track) in &self.tracks {
-            if all || track.has_changed {
-                out.block(|out| {
-                    out.extend_from_slice(&self.kernel_boot.to_le_bytes());
-                    out.push(instance.len() as u8);
-                    out.extend_from_slice(instance.as_bytes());
-                    track.write_cursor(out);
-                });
+        let mut write = |instance: &String, track: &Track| {
+            out.block(|out| {
+                out.extend_from_slice(&self.kernel_boot.to_le_bytes());
+                out.push(instance.len() as u8);
+                out.extend_from_slice(instance.as_bytes());
+                track.write_cursor(out);
+            });
+        };
+        if all {
+            let tracks = self.tracks.iter();
+            return tracks.for_each(|(instance, track)| write(instance, track));
+        }
+        let Some([first, last]) = &self.changed else {
+            return;
+        };
+        for (instance, track) in self.tracks.range::<String, _>(first..=last) {
+            if track.has_changed {
+                write(instance, track);
             }
         }
     }
@@ -285,8 +312,9 @@ impl Source for Sampled {
     }
 
     fn committed(&mut self) {
-        for track in self.tracks.values_mut() {
-            track.has_changed = false;
+        if let Some([first, last]) = self.changed.take() {
+            let tracks = self.tracks.range_mut::<String, _>(first..=last);
+            tracks.for_each(|(_, track)| track.has_changed = false);
         }
     }
 }

@@ -208,6 +208,39 @@ fn an_instance_that_was_gone_begins_anew_and_one_that_could_not_be_read_goes_on(
     assert_eq!(site.counters.failed_reads.get(), 1);
 }
 
+/// Of these instances those that the spool was told of with the last commit.
+fn kept(site: &Site, names: &str) -> String {
+    let bytes = site.spool.last().unwrap();
+    let is_there = |name: &char| {
+        let begin = [&site.boot.to_le_bytes()[..], &[1, *name as u8]].concat();
+        bytes.windows(begin.len()).any(|own| own == begin)
+    };
+    names.chars().filter(is_there).collect()
+}
+
+#[test]
+fn the_spool_is_told_of_instances_that_changed_alone() {
+    let shown = Shown::default();
+    let mut site = Site::showing(&shown);
+    let look = |readings: [(&str, u64); 4], site: &mut Site| {
+        show(&shown, &readings);
+        site.look_after(S);
+        kept(site, "ABCD")
+    };
+    for (expected, [a, b, c, d]) in [
+        ("ABCD", [1, 1, 1, 1]),
+        ("C", [1, 1, 2, 1]),
+        ("BD", [1, 2, 2, 3]),
+        ("", [1, 2, 2, 3]),
+        // A segment begins.
+        ("ABCD", [1, 2, 2, 3]),
+        ("AD", [2, 2, 2, 4]),
+    ] {
+        let readings = [("A", a), ("B", b), ("C", c), ("D", d)];
+        assert_eq!(look(readings, &mut site), expected);
+    }
+}
+
 /// Half of what is shown in each look: what is called before "m", then the rest.
 struct Halves(Shown, bool);
 

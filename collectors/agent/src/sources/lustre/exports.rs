@@ -7,7 +7,6 @@ use super::operations::{columns, Counts, TARGET_COLUMNS};
 use super::params::{Entries, Params};
 use super::stats::{self, Faults, TIMES};
 use crate::info;
-use tracepack::ring::file_id;
 
 const OSTS: &str = "obdfilter";
 const DIRS: [&str; 2] = [OSTS, "mdt"];
@@ -104,13 +103,14 @@ impl Members for Exports {
 
     fn next(&mut self, _now_utc_ns: i64, found: &mut Found) -> bool {
         while let Some(name) = self.entries.next() {
+            let below = format!("{name}/stats");
             self.name = name;
-            let param = self.param();
-            match self.params.read(&param, FILE_BYTES_MAX, &mut self.text) {
+            let (place, text) = ((&*self.dir, &*below), &mut self.text);
+            match (self.params).read_below(&self.entries, place, FILE_BYTES_MAX, text) {
                 Ok(true) => return true,
                 // One that nobody has asked for anything yet.
                 Ok(false) => {}
-                Err(e) => Faults::one(e.to_string()).tell(&param, found),
+                Err(e) => Faults::one(e.to_string()).tell(&self.param(), found),
             }
         }
         self.text = Vec::new();
@@ -121,14 +121,14 @@ impl Members for Exports {
         self.name.as_bytes()
     }
 
-    /// Of all but the times at its head.
+    /// Of all but the times at its head: most clients have done nothing, and their texts are not read further.
     fn mark(&self) -> u32 {
         let mut rest = &self.text[..];
         while TIMES.iter().any(|time| rest.starts_with(time)) {
             let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
             rest = &rest[end..];
         }
-        file_id(rest) as u32 | 1
+        crc32fast::hash(rest).max(1)
     }
 
     fn values(&mut self, out: &mut [u64], found: &mut Found) -> bool {

@@ -41,7 +41,7 @@ pub fn target(text: &[u8], found: &mut Found) {
         counts.tell(&mdt::NAMES, &mut reading);
     }
     reading.part("brw_stats");
-    histogram::tell(&ost::HISTOGRAMS, &rows, &mut reading);
+    histogram::tell(&ost::HISTOGRAMS, &ost::BUCKETS, &rows, &mut reading);
     found.readings.push(reading);
 }
 

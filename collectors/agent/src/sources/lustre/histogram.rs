@@ -117,6 +117,11 @@ impl Histogram {
         (row < ROWS).then_some(row)
     }
 
+    /// What each of its buckets goes up to; the last has no end.
+    fn buckets(&self) -> impl Iterator<Item = u64> + 'static {
+        self.bounds.iter().copied().chain([u64::MAX])
+    }
+
     /// What a row goes up to; the last has no end.
     pub fn bound(&self, row: usize) -> u64 {
         match self.is_log {
@@ -189,26 +194,32 @@ impl Tables {
     }
 }
 
-/// Tells rows put together into buckets.
-pub fn tell(all: &[Histogram], rows: &[u64], reading: &mut Reading) {
+/// What the buckets of all are called, in the order in which they are told.
+pub fn bucket_names(all: &[Histogram]) -> Vec<String> {
+    let name = |name: &str, bound: u64| match bound {
+        u64::MAX => format!("{name}_to_inf"),
+        bound => format!("{name}_to_{bound}"),
+    };
+    let ways = all.iter().flat_map(|own| own.names.map(|name| (name, own)));
+    ways.flat_map(|(own, histogram)| histogram.buckets().map(move |bound| name(own, bound)))
+        .collect()
+}
+
+/// Tells rows put together into buckets, which have these `names`: many targets share them.
+pub fn tell(all: &[Histogram], mut names: &'static [String], rows: &[u64], reading: &mut Reading) {
     for (histogram, rows) in all.iter().zip(rows.chunks(2 * ROWS)) {
-        if rows.iter().all(|count| *count == ABSENT) {
-            continue; // no such table
-        }
-        for (name, rows) in histogram.names.iter().zip(rows.chunks(ROWS)) {
-            let bounds = histogram.bounds.iter().copied().chain([u64::MAX]);
+        let is_there = rows.iter().any(|count| *count != ABSENT);
+        for rows in rows.chunks(ROWS) {
+            let (own, others) = names.split_at(histogram.buckets().count());
+            names = others;
             let mut rows = rows.iter().enumerate().peekable();
-            for bound in bounds {
+            for (name, bound) in own.iter().zip(histogram.buckets()).filter(|_| is_there) {
                 let mut sum = 0u64;
                 while let Some((_, count)) = rows.next_if(|(row, _)| histogram.bound(*row) <= bound)
                 {
                     sum = sum.saturating_add(if *count == ABSENT { 0 } else { *count });
                 }
-                let name = match bound {
-                    u64::MAX => format!("{name}_to_inf"),
-                    bound => format!("{name}_to_{bound}"),
-                };
-                reading.counter(name, sum, Range::Bits64, 1);
+                reading.counter(name.as_str(), sum, Range::Bits64, 1);
             }
         }
     }

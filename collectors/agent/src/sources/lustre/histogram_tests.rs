@@ -2,7 +2,7 @@
 
 use super::super::super::samples::reading::{Reading, What};
 use super::super::look::take_tables;
-use super::super::ost::HISTOGRAMS;
+use super::super::ost::{BUCKETS, HISTOGRAMS};
 use super::*;
 
 const HEAD: &str = "snapshot_time: 1.000000000 (secs.nsecs)\n\n";
@@ -15,7 +15,7 @@ fn told(texts: &[&str]) -> Vec<Option<u64>> {
         let faults = take_tables(text.as_bytes(), &HISTOGRAMS, &mut before, |_, _| ());
         assert_eq!(faults.count, 0, "{text}");
         let mut reading = Reading::new("work-OST0000");
-        tell(&HISTOGRAMS, &before, &mut reading);
+        tell(&HISTOGRAMS, &BUCKETS, &before, &mut reading);
         let mut all = reading.values.iter();
         let own = all.find(|value| value.name == "write_rpc_pages_to_32")?;
         match own.what {

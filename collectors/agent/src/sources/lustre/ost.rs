@@ -8,6 +8,7 @@ use super::look::{folders, gauges, places, read, take_stats, take_tables, Gauges
 use super::operations::Counts;
 use super::params::Params;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 const DIR: &str = "obdfilter";
 
@@ -45,6 +46,9 @@ pub static HISTOGRAMS: [Histogram; 4] = [
         names: ["read_disk_in_flight", "write_disk_in_flight"],
     },
 ];
+
+/// What their buckets are called.
+pub static BUCKETS: LazyLock<Vec<String>> = LazyLock::new(|| histogram::bucket_names(&HISTOGRAMS));
 
 const GAUGES: &Gauges = &[
     ("num_exports", "clients", 1.0),
@@ -92,10 +96,12 @@ impl Ost {
         read(params, &places, "brw_stats", text, found, |text| {
             take_tables(text, &HISTOGRAMS, &mut before.rows, |_, _| ())
         });
-        histogram::tell(&HISTOGRAMS, &before.rows, &mut reading);
+        histogram::tell(&HISTOGRAMS, &BUCKETS, &before.rows, &mut reading);
         gauges(params, own, GAUGES, &mut reading, found);
         gauges(params, &places, FULLNESS, &mut reading, found);
         if !reading.values.is_empty() {
+            // All targets' lie in memory until they are told.
+            reading.values.shrink_to_fit();
             found.readings.push(reading);
         }
     }

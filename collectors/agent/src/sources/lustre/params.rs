@@ -3,6 +3,7 @@
 use super::super::samples::text;
 use super::capture::Capture;
 use crate::config::Config;
+use crate::sys;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, ReadDir};
@@ -88,9 +89,8 @@ impl Params {
         }
         let mut all = Vec::new();
         for root in self.roots() {
-            let path = root.join(dir);
-            match std::fs::read_dir(&path) {
-                Ok(entries) => all.push((path, entries)),
+            match Folder::open(&root.join(dir)) {
+                Ok(folder) => all.push(folder),
                 Err(e) if is_none(&e) => {}
                 Err(e) => return Err(e),
             }
@@ -100,6 +100,26 @@ impl Params {
             ..Entries::default()
         };
         Ok((!entries.all.is_empty()).then_some(entries))
+    }
+
+    /// Reads a parameter as `read` does, of a folder whose `entries` are looked at: `below` is the rest of its path.
+    pub fn read_below(
+        &self,
+        entries: &Entries,
+        (dir, below): (&str, &str),
+        bytes_max: usize,
+        out: &mut Vec<u8>,
+    ) -> io::Result<bool> {
+        if let Params::Capture(_) = self {
+            return self.read(&format!("{dir}/{below}"), bytes_max, out);
+        }
+        for folder in &entries.all {
+            match text::read_below(&folder.open, below, bytes_max, out) {
+                Err(e) if is_none(&e) => {}
+                read => return read.map(|()| true),
+            }
+        }
+        Ok(false)
     }
 
     /// Reads a parameter of at most so many bytes in place of what `out` holds. `Ok(false)`: there is no such.
@@ -147,10 +167,32 @@ impl Params {
     }
 }
 
+/// A folder under one root, and what is left to be looked at of it.
+struct Folder {
+    open: File,
+    entries: ReadDir,
+}
+
+impl Folder {
+    fn open(path: &Path) -> io::Result<Folder> {
+        Ok(Folder {
+            entries: std::fs::read_dir(path)?,
+            open: OpenOptions::new()
+                .read(true)
+                .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
+                .open(path)?,
+        })
+    }
+
+    fn has(&self, name: &str) -> bool {
+        sys::open_below(&self.open, name, libc::O_PATH).is_ok()
+    }
+}
+
 /// What is left to be looked at of a folder, under each root.
 #[derive(Default)]
 pub struct Entries {
-    all: Vec<(PathBuf, ReadDir)>,
+    all: Vec<Folder>,
     at: usize,
     /// Of a capture.
     names: std::vec::IntoIter<String>,
@@ -165,8 +207,7 @@ impl Iterator for Entries {
         }
         loop {
             let (before, rest) = self.all.split_at_mut_checked(self.at)?;
-            let (_, entries) = rest.first_mut()?;
-            let Some(entry) = entries.next() else {
+            let Some(entry) = rest.first_mut()?.entries.next() else {
                 self.at += 1;
                 continue;
             };
@@ -176,7 +217,7 @@ impl Iterator for Entries {
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
-            if is_folder && !before.iter().any(|(path, _)| path.join(&name).exists()) {
+            if is_folder && !before.iter().any(|folder| folder.has(&name)) {
                 return Some(name);
             }
         }

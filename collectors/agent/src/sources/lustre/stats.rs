@@ -3,9 +3,14 @@
 use super::super::samples::reading::Found;
 use super::super::samples::text::{lines, number, quote, words};
 use super::params::lctl;
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
 
 /// Lines that tell when it was, and since when it counts; the last two since 2.15.
 pub const TIMES: [&[u8]; 3] = [b"snapshot_time", b"start_time", b"elapsed_time"];
+
+/// What stands before the unit in each line.
+static SAMPLES: LazyLock<Finder> = LazyLock::new(|| Finder::new(b" samples ["));
 
 /// What was counted of one thing.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,13 +96,12 @@ fn is_head(word: &[u8]) -> bool {
 }
 
 fn stat(line: &[u8]) -> Option<Stat<'_>> {
-    const SAMPLES: &[u8] = b" samples [";
-    let at = memchr::memmem::find(line, SAMPLES)?;
+    let at = SAMPLES.find(line)?;
     // Until 2.11 or so some names of mounts' read-ahead hold blanks.
     let head = line[..at].trim_ascii();
     let blank = head.iter().rposition(u8::is_ascii_whitespace)?;
     let (name, count) = (head[..blank].trim_ascii_end(), number(&head[blank + 1..])?);
-    let mut words = words(&line[at + SAMPLES.len()..]);
+    let mut words = words(&line[at + SAMPLES.needle().len()..]);
     let unit = words.next()?.strip_suffix(b"]")?;
     unit.iter().all(u8::is_ascii_alphanumeric).then_some(())?;
     let (min, max, sum) = (words.next(), words.next(), words.next());

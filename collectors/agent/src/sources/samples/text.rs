@@ -1,19 +1,39 @@
 //! Small files of the kernel's, and what stands in them.
 
-use std::fs::OpenOptions;
+use crate::sys;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+/// A FIFO in a capture must not hold the agent.
+const FLAGS: libc::c_int = libc::O_NONBLOCK | libc::O_NOCTTY;
+
 /// Reads a file of at most so many bytes in place of what `out` holds.
 pub fn read(path: &Path, bytes_max: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    let open = || OpenOptions::new().read(true).custom_flags(FLAGS).open(path);
+    take(open, bytes_max, out)
+}
+
+/// The same, of a path below a folder that is open, which is not looked up again.
+pub fn read_below(
+    folder: &File,
+    path: &str,
+    bytes_max: usize,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    let open = || sys::open_below(folder, path, libc::O_RDONLY | FLAGS);
+    take(open, bytes_max, out)
+}
+
+fn take(
+    open: impl FnOnce() -> io::Result<File>,
+    bytes_max: usize,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
     out.clear();
-    // A FIFO in a capture must not hold the agent.
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)?;
+    let file = open()?;
+    // To its end: the kernel hands texts over in pieces, so that less than was asked for is not yet all.
     file.take(bytes_max as u64 + 1).read_to_end(out)?;
     if out.len() > bytes_max {
         out.truncate(bytes_max);
