@@ -1,10 +1,20 @@
-//! libFuzzer over one of the agent's fuzz targets, which `$BELLROCK_FUZZ_TARGET` names. The targets' own seeds go into the
+//! libFuzzer over one of the fuzz targets, the agent's or the archive's, which `$BELLROCK_FUZZ_TARGET` names. The targets' own seeds go into the
 //! folder `$BELLROCK_FUZZ_CORPUS` first. See `make fuzz`.
 #![no_main]
+
+mod block;
+#[path = "../compression/tests/hostile/mod.rs"]
+mod hostile;
+#[path = "../compression/tests/records/mod.rs"]
+mod records;
 
 use bellrock_agent::fuzz::{target, Random, Target};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use std::cell::RefCell;
+
+// A block's reader has a bound for the room that it takes.
+#[global_allocator]
+static ALLOCATOR: hostile::room::Counting = hostile::room::Counting;
 
 struct Run {
     target: Box<dyn Target>,
@@ -17,8 +27,11 @@ fn setting(name: &str) -> String {
 
 fn begin() -> RefCell<Run> {
     let name = setting("BELLROCK_FUZZ_TARGET");
-    let target =
-        target(&name).unwrap_or_else(|| panic!("no fuzz target {name}; see docs/development.md"));
+    let target: Box<dyn Target> = match name.as_str() {
+        "block" => Box::new(block::Block::new()),
+        _ => target(&name)
+            .unwrap_or_else(|| panic!("no fuzz target {name}; see docs/development.md")),
+    };
     let seeds = target.seeds();
     for (number, seed) in seeds.iter().enumerate() {
         let path = format!("{}/seed-{number}", setting("BELLROCK_FUZZ_CORPUS"));

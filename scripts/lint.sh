@@ -9,7 +9,8 @@ step() { scripts/step.sh "$@" || bad=1; }
 step lint-python 'Python: ruff' ruff check .
 step lint-format 'Rust: rustfmt' cargo fmt --all --check
 step lint-format-fuzz 'Rust: rustfmt, fuzz/' cargo fmt --manifest-path fuzz/Cargo.toml --check
-step lint-rust 'Rust: clippy' cargo clippy --workspace --all-targets --locked -- -D warnings
+# With the module that Python loads, too, which nothing else here is built with.
+step lint-rust 'Rust: clippy' cargo clippy --workspace --all-targets --features tracepack-python/module --locked -- -D warnings
 step lint-c 'C: warnings' make -C collectors/preload lint
 step lint-frontend 'Pages: eslint' npm --prefix webapp/frontend run lint
 exit "$bad"

@@ -8,3 +8,5 @@ pub mod frames;
 mod module;
 pub mod push;
 pub mod scan;
+#[cfg(feature = "module")]
+mod second_pass;

@@ -5,6 +5,10 @@ use crate::bodies::bodies;
 use crate::columns::{Column, Kind, Values, HISTOGRAM_BINS, NULL};
 use crate::frames::{self, Bounds};
 use crate::push;
+use crate::second_pass::{
+    bins_over, decode_block, encode_block, find_block, read_grids, read_head, DamagedError,
+    PyColumn, PyPrimer, TooMuchError,
+};
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
@@ -317,6 +321,16 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(inflate, module)?)?;
     module.add_function(wrap_pyfunction!(rpush, module)?)?;
     module.add_function(wrap_pyfunction!(no_objects, module)?)?;
+    module.add_function(wrap_pyfunction!(encode_block, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_block, module)?)?;
+    module.add("DamagedError", module.py().get_type::<DamagedError>())?;
+    module.add("TooMuchError", module.py().get_type::<TooMuchError>())?;
+    module.add_function(wrap_pyfunction!(read_head, module)?)?;
+    module.add_function(wrap_pyfunction!(find_block, module)?)?;
+    module.add_function(wrap_pyfunction!(bins_over, module)?)?;
+    module.add_function(wrap_pyfunction!(read_grids, module)?)?;
+    module.add_class::<PyPrimer>()?;
+    module.add_class::<PyColumn>()?;
     module.add_class::<PyInflated>()?;
     module.add_class::<PyReader>()?;
     module.add_class::<PyBlock>()

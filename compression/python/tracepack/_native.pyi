@@ -1,5 +1,7 @@
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, TypeAlias, final
+
+from typing_extensions import Buffer
 
 @final
 class Reader:
@@ -59,3 +61,64 @@ def no_objects(items: list[bytes]) -> list[int]:
 def rpush(name: bytes, items: list[bytes], begin: int, size: int) -> tuple[bytes, int]:
     """Redis' command that pushes items to the list `name`, packed: from the place `begin` on until they have `size` bytes; and the place where they end.
     Releases the interpreter's lock while it packs."""
+
+class DamagedError(ValueError):
+    """A block is damaged: what is wrong with it."""
+
+class TooMuchError(ValueError):
+    """More records, or longer texts, than a block may have."""
+
+@final
+class Primer:
+    """What the blocks of an archive share: its primer, read. Any thread may use it. Raises DamagedError."""
+
+    def __new__(cls, block: bytes) -> Primer: ...
+
+@final
+class Column:
+    """A column that was read: a buffer that nobody can write to, of bytes, which are int64, int32 or bytes as whoever gives it says."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+# Numbers of records, int64 (of uint64 the same bits), and a byte for each, 0 where null: None where none is. Both are read-only.
+_Given: TypeAlias = tuple[Buffer, Buffer | None]
+_Read: TypeAlias = tuple[Column, Column | None]
+
+def encode_block(
+    rows: int,
+    numbers: list[_Given],
+    texts: list[tuple[Buffer, list[str]]],
+    latency: _Given | None,
+    bins: tuple[int, int],
+    precision: tuple[int, int, bool],
+    primer: Primer | None,
+    lanes_before: int,
+    is_primer: bool,
+) -> bytes:
+    """Packs records into a block. `archive.Archiver` does it for a whole job.
+
+    numbers, texts: columns in the order of `archive._NUMBERS` and `archive._TEXTS`: buffers that are read-only, and whose memory nobody changes by another way while
+    they are packed. A text column is int32, places in the list beside it, -1: null. latency: eight
+    int64 a record; None if all are null. bins: of `bins_over`. primer: None in a primer, and in an archive of one block. lanes_before: processes in the blocks of
+    records before. Releases the interpreter's lock while it packs.
+    Raises TooMuchError; BufferError for a column that can be written to; ValueError for columns of other lengths, or values that no such record has.
+    """
+
+def decode_block(packed: bytes, primer: Primer | None = None) -> tuple[int, list[_Read], list[tuple[Column, Column, Column]], _Read | None]:
+    """The records of a block: their number, and columns as `encode_block` takes them; of texts, in place of a list, where each ends in the bytes of all (int32,
+    behind a 0), and these. Releases the interpreter's lock while it reads. Raises DamagedError."""
+
+def read_head(block: bytes) -> dict[str, Any]:
+    """What a block is about, by its first bytes: the fields of `archive.Head`; of each operation (records, operations, bytes, ns in calls, operations that
+    failed). Raises DamagedError."""
+
+def find_block(data: bytes, from_: int, /) -> int | None:
+    """Where in `data`, from a place on, the first block begins whose fixed beginning is whole; None: nowhere."""
+
+def bins_over(from_ns: int, until_ns: int) -> tuple[int, int]:
+    """Where the first bin of an interval begins, ns since the epoch, and how wide each is, ns."""
+
+def read_grids(heads: list[bytes]) -> tuple[tuple[int, int], tuple[list[str], list[str]], Column, Column, Column]:
+    """The sums that blocks have stored, by their first bytes: bins as of `bins_over`; nodes of each group's first and last process; int64, five for each group: its
+    processes, nodes, least and largest rank, and ranks (0: it has none); int32, two for each cell: its group and bin; int64, four for each cell: its sums, `archive.MEASURES`.
+    One head is read at a time. Raises DamagedError, also for blocks whose bins differ. Releases the interpreter's lock while it reads."""

@@ -1,0 +1,126 @@
+//! Records of kind `run` in columns.
+
+use std::borrow::Cow;
+
+/// Whole numbers of a record, in the order of `Table::numbers`; the names are the schema's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Number {
+    Boot,
+    Seq,
+    Uid,
+    Parent,
+    Rank,
+    FileId,
+    Handle,
+    Offset,
+    Stride,
+    Size,
+    Count,
+    Bytes,
+    Start,
+    End,
+    BusyNs,
+    SlowNs,
+    Errno,
+    Flags,
+}
+pub const NUMBERS: [&str; 18] = [
+    "boot", "seq", "uid", "parent", "rank", "file_id", "handle", "offset", "stride", "size",
+    "count", "bytes", "start", "end", "busy_ns", "slow_ns", "errno", "flags",
+];
+
+/// Texts of a record, in the order of `Table::texts`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Text {
+    Node,
+    Layer,
+    Source,
+    Job,
+    Process,
+    Program,
+    Op,
+    File,
+}
+pub const TEXTS: [&str; 8] = [
+    "node", "layer", "source", "job", "process", "program", "op", "file",
+];
+
+/// Bytes that all texts of a block may have, each once a column, and those of all its records, each as often as it is there: as many are made in reading at most.
+pub const TEXT_BYTES_MAX: usize = 16 << 20;
+pub const TEXT_BYTES_TOLD_MAX: usize = 256 << 20;
+
+/// A column of whole numbers; `valid`: 0 where null, empty where all are there.
+#[derive(Clone, Default, Debug)]
+pub struct Numbers<'a> {
+    pub values: Cow<'a, [i64]>,
+    pub valid: Cow<'a, [u8]>,
+}
+
+impl Numbers<'_> {
+    #[inline(always)]
+    pub fn is_there(&self, row: usize) -> bool {
+        self.valid.is_empty() || self.valid[row] != 0
+    }
+
+    #[inline(always)]
+    pub fn get(&self, row: usize) -> Option<i64> {
+        self.is_there(row).then(|| self.values[row])
+    }
+}
+
+/// Of no text.
+pub const NO_CODE: i32 = -1;
+
+/// A column of texts, by their place in `texts`, or NO_CODE.
+#[derive(Clone, Default, Debug)]
+pub struct Texts<'a> {
+    pub codes: Cow<'a, [i32]>,
+    pub texts: Vec<Cow<'a, [u8]>>,
+}
+
+impl Texts<'_> {
+    #[inline(always)]
+    pub fn get(&self, row: usize) -> Option<&[u8]> {
+        let code = self.codes[row];
+        (code != NO_CODE).then(|| &*self.texts[code as usize])
+    }
+}
+
+#[derive(Clone, Default, Debug)]
+pub struct Table<'a> {
+    pub rows: usize,
+    pub numbers: [Numbers<'a>; NUMBERS.len()],
+    pub texts: [Texts<'a>; TEXTS.len()],
+    /// LATENCY_BUCKETS a row; empty where no row has any.
+    pub latency: Numbers<'a>,
+}
+
+impl<'a> Table<'a> {
+    #[inline(always)]
+    pub fn number(&self, number: Number) -> &[i64] {
+        &self.numbers[number as usize].values
+    }
+
+    #[inline(always)]
+    pub fn text(&self, text: Text) -> &Texts<'a> {
+        &self.texts[text as usize]
+    }
+
+    /// Bytes of its texts: each that a record has, once for each column; and as often as it is there.
+    pub fn text_bytes(&self) -> (usize, usize) {
+        let (mut once, mut told) = (0, 0);
+        for column in &self.texts {
+            let mut is_used = vec![false; column.texts.len()];
+            for &code in column.codes.iter().filter(|&&code| code != NO_CODE) {
+                let size = column.texts[code as usize].len();
+                told += size;
+                if !std::mem::replace(&mut is_used[code as usize], true) {
+                    once += size;
+                }
+            }
+        }
+        (once, told)
+    }
+}
