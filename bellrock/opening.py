@@ -19,12 +19,15 @@ from bellrock.config import Config
 from bellrock.errors import UsageError
 
 if TYPE_CHECKING:
+    from anomaly.harm import Bounds
     from jobdb.queue_follow import QueueFollower
     from jobdb.repository import JobDB
+    from pipeline.archive import Archive
     from pipeline.ingest import Ingest
     from pipeline.queue.redis import RedisSettings
     from pipeline.sink import Sink
     from webapp.api.cache import Cache
+    from webapp.api.second_pass import SecondPass
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +62,43 @@ def check_shards(store: Any) -> None:
         raise UsageError(str(error), "set that, or `cluster.max_shards_per_node` at Elasticsearch, then start it again") from error
     except StoreError as error:
         log.warning("whether Elasticsearch takes all shards could not be looked at: %s", error)
+
+
+def open_archive(config: Config, state: Path) -> "Archive":
+    """Where packed records lie: files beside the embedded store, or documents beside those of the groups. Raises UsageError for settings that cannot be."""
+    if config.store.kind == "elasticsearch":
+        from pipeline.archive.elastic import ElasticArchive
+        from pipeline.store import StoreError
+        from pipeline.store.elastic.client import Settings
+
+        try:
+            return ElasticArchive(Settings(**dataclasses.asdict(config.elasticsearch)), config.archive.group)
+        except StoreError as error:
+            raise UsageError(str(error), "the settings are those of [elasticsearch] in server.toml") from error
+    from pipeline.archive.files import FileArchive
+
+    return FileArchive(state / "archive")
+
+
+def open_second_pass(config: Config, state: Path, store: Any, jobdb: "JobDB") -> "SecondPass | None":
+    """What packs records into the archive, not started; its archive is to be closed. On one machine whoever has the records does, at a site the central server; None where nobody is to, or another."""
+    from tracepack.archive import Precision
+
+    from webapp.api.second_pass import SecondPass
+
+    if not config.archive.run or config.is_archived_elsewhere:
+        return None
+    own = config.archive
+    precision = Precision(own.time_step_ns, own.offset_step_bytes, own.handles)
+    return SecondPass(jobdb, store, open_archive(config, state), own.after_s, own.patience_days, precision)
+
+
+def bounds_of(config: Config) -> "Bounds":
+    """From where on a job's I/O is a finding."""
+    from anomaly.harm import Bounds
+
+    own = config.findings
+    return Bounds(own.mdops, own.nodes, own.least_bytes, own.small_bytes)
 
 
 def open_jobdb(config: Config, state: Path) -> "JobDB":

@@ -3,7 +3,6 @@
 import csv
 import itertools
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -109,18 +108,8 @@ def _opened(target: Path | None) -> Iterator[IO[Any]]:
         with output.guarded():
             yield sys.stdout
         return
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.absolute().parent)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            yield file
-        os.rename(temporary, target)
-        temporary = None
-    except OSError as error:
-        raise BellrockError(f"{target}: cannot be written: {error.strerror or error}", f"look with `df {target.absolute().parent}`") from error
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+    with output.replacing(target, "w", encoding="utf-8", newline="") as file:
+        yield file
 
 
 def _write_table(rows: Rows, file: IO[str]) -> None:

@@ -10,7 +10,9 @@ from pipeline.lumberjack import FrameParser, Limits, Window, ack
 from pipeline.tls import Peer, quoted
 from pipeline.writer import Writer
 
-RECEIVE_BYTES = 256 << 10
+# What is asked of a connection at once: at first, and at most while it gives as much as it is asked for. Python has the room ready before it waits, so
+# those that are silent hold the first each: with more, hundreds of them keep as many holes in the heap that windows then lie around.
+RECEIVE_BYTES, RECEIVE_BYTES_MAX = 16 << 10, 256 << 10
 # Longest wait for more of a window that began, and for a client to take an answer.
 WINDOW_TIMEOUT_S = 60.0
 # So often a client that waits hears that the server lives (an acknowledgement of 0); Elastic's clients give up after 30 s of silence.
@@ -53,6 +55,7 @@ class Conversation:
         self._pace = pace
         self._client = client
         self._is_trusted = is_trusted
+        self._receive_bytes = RECEIVE_BYTES
 
     def run(self) -> None:
         """Returns at its end. Raises ProtocolError, Unwelcome, and OSError where the client is gone."""
@@ -90,6 +93,8 @@ class Conversation:
         """What came; empty at the end, None where nothing came and the client has to be looked at again."""
         # Between windows a client may be silent for ever (TCP keepalive finds the dead); within one it may not.
         idle = self._parser.idle
+        if idle:
+            self._receive_bytes = RECEIVE_BYTES
         if not idle:
             self._connection.settimeout(self._pace.window_timeout_s)
         elif self._client is None:
@@ -97,11 +102,14 @@ class Conversation:
         else:
             self._connection.settimeout(min(self._pace.look_every_s, max(0.001, self._client.ends - time.time())))
         try:
-            return self._connection.recv(RECEIVE_BYTES)
+            data = self._connection.recv(self._receive_bytes)
         except TimeoutError:
             if idle:
                 return None
             raise
+        is_full = len(data) == self._receive_bytes
+        self._receive_bytes = min(self._receive_bytes * 4, RECEIVE_BYTES_MAX) if is_full else RECEIVE_BYTES
+        return data
 
     def _store(self, window: Window) -> bool:
         """Hands the window to the writer and waits, with a sign of life now and then. False: it must not be acknowledged. Raises

@@ -32,23 +32,28 @@ NAMES_MAX = 400
 @dataclass(frozen=True)
 class Counter:
     """total: moved in the span. per_s: of each step, by its time that is known, of which less than a second counts as one (or as the step). moved: of each
-    step, 0 where nothing is known."""
+    step, 0 where nothing is known. min_per_s, max_per_s: the lowest and the highest that any sample tells of the step, each even over its interval, of which less
+    than a second counts as one; where samples lie over each other and come to more, that; as `per_s` where they were not asked for. known_s: of each step."""
 
     told: Told
     total: float
     per_s: np.ndarray
     moved: np.ndarray
+    min_per_s: np.ndarray
+    max_per_s: np.ndarray
+    known_s: np.ndarray
 
 
 @dataclass(frozen=True)
 class Gauge:
-    """Of each step the last, the lowest and the highest value, and the mean over the time that is known. Of values of an unknown kind, too."""
+    """Of each step the last, the lowest and the highest value, and the mean over the time that is known: known_s. Of values of an unknown kind, too."""
 
     told: Told
     last: np.ndarray
     min: np.ndarray
     max: np.ndarray
     mean: np.ndarray
+    known_s: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -102,15 +107,21 @@ def known(start_ns: np.ndarray, end_ns: np.ndarray, boot: np.ndarray) -> Known:
     return Known(low[order], high[order], sample[order])
 
 
-def steps(samples: pa.Table, component: str, from_ns: int, to_ns: int, step_ns: int, wanted: frozenset[str] | None = None) -> Steps:
-    """The samples of one instance, as `pipeline.store.Store.samples` gives them, with or without `names`, with MARGIN_NS on both sides of the span, on steps that cover [from_ns, to_ns).
-    wanted: names of values (of histograms, without bounds) that are left in; None: all. Raises ValueError for an empty span and for more than STEPS_MAX steps."""
+def steps_of(from_ns: int, to_ns: int, step_ns: int) -> tuple[int, int]:
+    """The number of the first step that covers a span, since the epoch, and how many do. Raises ValueError for an empty span and for more than STEPS_MAX steps."""
     first, count = from_ns // step_ns, -(-to_ns // step_ns) - from_ns // step_ns
     if to_ns <= from_ns:
         raise ValueError(f"the span from {from_ns} to {to_ns} is empty")
     if count > STEPS_MAX:
         raise ValueError(f"{count} steps are more than {STEPS_MAX}: ask for a shorter span or longer steps")
-    found = on_edges(samples, component, (first + np.arange(count + 1)) * step_ns, wanted, step_ns)
+    return first, count
+
+
+def steps(samples: pa.Table, component: str, from_ns: int, to_ns: int, step_ns: int, wanted: frozenset[str] | None = None) -> Steps:
+    """The samples of one instance, as `pipeline.store.Store.samples` gives them, with or without `names`, with MARGIN_NS on both sides of the span, on steps that cover [from_ns, to_ns).
+    wanted: names of values (of histograms, without bounds) that are left in; None: all. Raises ValueError for an empty span and for more than STEPS_MAX steps."""
+    first, count = steps_of(from_ns, to_ns, step_ns)
+    found = on_edges(samples, component, (first + np.arange(count + 1)) * step_ns, wanted, step_ns, extremes=True)
     return Steps(step_ns, found.edges[:-1], found.values, found.left_out)
 
 
@@ -124,8 +135,11 @@ class OnEdges:
     left_out: int
 
 
-def on_edges(samples: pa.Table, component: str, edges: np.ndarray, wanted: frozenset[str] | None = None, step_ns: int | None = None) -> OnEdges:
-    """As `steps`, which it is the work of. step_ns: the steps' length where all have one. Samples may be of several instances where only `moved` is used."""
+def on_edges(
+    samples: pa.Table, component: str, edges: np.ndarray, wanted: frozenset[str] | None = None, step_ns: int | None = None, *, extremes: bool = False
+) -> OnEdges:
+    """As `steps`, which it is the work of. step_ns: the steps' length where all have one. extremes: with the lowest and the highest rates of counters. Samples may be of
+    several instances where only `moved` is used."""
     end_ns = samples["end"].to_numpy()
     start_ns = np.minimum(samples["start"].to_numpy(), end_ns)
     order = np.lexsort((end_ns, start_ns))
@@ -141,7 +155,7 @@ def on_edges(samples: pa.Table, component: str, edges: np.ndarray, wanted: froze
         if one.value.kind == "histogram":
             found.append(Histogram(one, [grid.counter(one, values) for values in arrays]))
         else:
-            found.append(grid.counter(one, next(arrays)) if one.value.kind == "counter" else grid.gauge(one, next(arrays)))
+            found.append(grid.counter(one, next(arrays), extremes) if one.value.kind == "counter" else grid.gauge(one, next(arrays)))
     return OnEdges(edges, found, grid.known_s(), len(borne) - len(kept))
 
 
@@ -152,6 +166,8 @@ class _Grid:
         self._start_ns, self._end_ns, self._edges, self._step_ns = start_ns, end_ns, edges, step_ns
         inside = (stretches.high > edges[0]) & (stretches.low < edges[-1])
         low, high, self._sample = np.maximum(stretches.low[inside], edges[0]), np.minimum(stretches.high[inside], edges[-1]), stretches.sample[inside]
+        # What follows a sample's interval without a change.
+        self._is_still = stretches.low[inside] >= np.maximum(end_ns, start_ns + 1)[self._sample]
         if step_ns is not None:
             first, last = (low - edges[0]) // step_ns, (high - 1 - edges[0]) // step_ns
         else:
@@ -164,32 +180,43 @@ class _Grid:
         self._lines: dict[bytes, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
         self._spreads: dict[bytes, Spread] = {}
 
-    def counter(self, one: Told, values: np.ndarray) -> Counter:
+    def counter(self, one: Told, values: np.ndarray, extremes: bool = False) -> Counter:
         has = ~np.isnan(values)
         key = np.packbits(has).tobytes()
         if key not in self._spreads:
             self._spreads[key] = Spread(self._start_ns[has], self._end_ns[has], self._edges, self._step_ns)
         moved = self._spreads[key].of(values[has])
         lines, begins, seconds = self._of(has)
-        per_s = np.full(len(moved), np.nan)
+        per_s, known_s = np.full(len(moved), np.nan), np.zeros(len(moved))
         steps = self._step[lines][begins]
+        known_s[steps] = seconds
         per_s[steps] = moved[steps] / np.maximum(seconds, np.minimum(1.0, np.diff(self._edges)[steps] / SECOND_NS))
-        return Counter(one, float(moved.sum()), per_s, moved)
+        lowest = highest = per_s
+        if extremes and len(begins):
+            lowest, highest = per_s.copy(), per_s.copy()
+            stretch = self._stretch[lines]
+            rates = values / np.maximum((self._end_ns - self._start_ns) / SECOND_NS, 1.0)
+            of_line = np.where(self._is_still[stretch], 0.0, rates[self._sample[stretch]])
+            lowest[steps] = np.minimum(np.minimum.reduceat(of_line, begins), per_s[steps])
+            highest[steps] = np.maximum(np.maximum.reduceat(of_line, begins), per_s[steps])
+        return Counter(one, float(moved.sum()), per_s, moved, lowest, highest, known_s)
 
     def known_s(self) -> np.ndarray:
         return np.bincount(self._step, weights=self._overlap, minlength=len(self._edges) - 1) / SECOND_NS
 
     def gauge(self, one: Told, values: np.ndarray) -> Gauge:
-        lines, begins, _ = self._of(~np.isnan(values))
+        lines, begins, seconds = self._of(~np.isnan(values))
         last, low, high, mean = (np.full(len(self._edges) - 1, np.nan) for _ in range(4))
+        known_s = np.zeros(len(last))
         if len(begins):
             of_line, overlap = values[self._sample[self._stretch[lines]]], self._overlap[lines]
             steps = self._step[lines][begins]
+            known_s[steps] = seconds
             last[steps] = of_line[np.append(begins[1:], len(lines)) - 1]
             low[steps], high[steps] = np.minimum.reduceat(of_line, begins), np.maximum.reduceat(of_line, begins)
             # Rounding must not take a mean out of what it is the mean of.
             mean[steps] = np.clip(np.add.reduceat(of_line * overlap, begins) / np.add.reduceat(overlap, begins), low[steps], high[steps])
-        return Gauge(one, last, low, high, mean)
+        return Gauge(one, last, low, high, mean, known_s)
 
     def _of(self, has: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of the samples that bear a value: the lines, where among them each step begins, and how long it is known, in s."""

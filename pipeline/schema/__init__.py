@@ -1,4 +1,4 @@
-"""The kinds of record, each defined once in a TOML file beside this one, and what is made of them where they are stored (`ROLLUP`).
+"""The kinds of record, each defined once in a TOML file beside this one, and what is made of them where they are stored (`ROLLUP`, `SUMMARY`).
 
 `KINDS` maps a kind's name to its `Kind`. From the same fields come the Arrow schema, the DuckDB table, the check and docs/records.md.
 What the values of samples are, by component, is in components.toml (`pipeline.schema.components`).
@@ -22,6 +22,7 @@ __all__ = [
     "HISTOGRAM_BINS",
     "KINDS",
     "ROLLUP",
+    "SUMMARY",
     "Field",
     "Kind",
     "RecordError",
@@ -34,6 +35,8 @@ __all__ = [
     "markdown",
 ]
 
+# What a summary tells of each value.
+SUMMARISED = ("min", "max", "mean", "sum", "known_s")
 _ARROW = {
     "string": pa.string(),
     "int32": pa.int32(),
@@ -45,6 +48,9 @@ _ARROW = {
     "histogram": pa.list_(pa.int64(), HISTOGRAM_BINS),
     "bool": pa.bool_(),
     "second": pa.int64(),
+    "counts": pa.list_(pa.int64()),
+    "amounts": pa.list_(pa.float64()),
+    "summaries": pa.map_(pa.string(), pa.struct([(name, pa.list_(pa.float64())) for name in SUMMARISED])),
 }
 _DUCKDB = {
     "string": "VARCHAR",
@@ -56,6 +62,9 @@ _DUCKDB = {
     "numbers": "MAP(VARCHAR, DOUBLE)",
     # An array of that length would take room in every row and a quarter of the time of storing it, and mostly there is none.
     "histogram": "BIGINT[]",
+    "counts": "BIGINT[]",
+    "amounts": "DOUBLE[]",
+    "summaries": "MAP(VARCHAR, STRUCT({}))".format(", ".join(f"{name} DOUBLE[]" for name in SUMMARISED)),
 }
 # What Elasticsearch keeps of a field: the document's text alone; also its values by column, for sums and filters; also an index, to find it by.
 ELASTIC = ("source", "values", "index")
@@ -68,7 +77,7 @@ OTHER_LAYER = "other"
 class Field:
     """One field of a record. `type` is the type on the wire: `hex64` is a string of 1 to 16 hex digits there and a uint64 in the store;
     `numbers` is an object of numbers there and a map of doubles in the store; `histogram` is a list of HISTOGRAM_BINS counts in both; `bool` and
-    `second` (an instant, s since the epoch) are Elasticsearch's alone.
+    `second` (an instant, s since the epoch) are Elasticsearch's alone; `counts`, `amounts` and `summaries` (name → lists of numbers) come from no agent.
     elastic: what Elasticsearch keeps of it besides the document, one of ELASTIC."""
 
     name: str
@@ -147,6 +156,7 @@ def _load_kind(name: str, envelope: tuple[Field, ...]) -> Kind:
 ENVELOPE = _load_fields(_read("envelope"))
 KINDS: dict[str, Kind] = {name: _load_kind(name, ENVELOPE) for name in ("run", "sample", "job", "message")}
 ROLLUP = _load_kind("rollup", ())
+SUMMARY = _load_kind("summary", ())
 
 _identity_row = make_row(ENVELOPE)
 
@@ -196,7 +206,7 @@ def markdown() -> str:
         "Type is the type in JSON on the wire. `hex64` is a string of 1 to 16 hex digits; the store holds it as an unsigned 64-bit number.",
         f"`numbers` is an object of numbers of at most 2^53 either way, `histogram` a list of {HISTOGRAM_BINS} counts. A field with `null` may be absent. Unknown keys are ignored.",
     ]
-    for kind in (*KINDS.values(), ROLLUP):
+    for kind in (*KINDS.values(), ROLLUP, SUMMARY):
         where = f"Table `{kind.table}`." if kind.table else "No table."
         searched = f" Of `values`, Elasticsearch indexes {', '.join(f'`{name}`' for name in kind.searched)}." if kind.searched else ""
         lines += ["", f"## {kind.name}", "", f"{kind.doc} {where}{searched}", ""]

@@ -11,6 +11,9 @@ import pyarrow as pa
 from pipeline.schema import KINDS
 from pipeline.store.mark import Key, Mark
 from pipeline.store.parts import Droppable
+from pipeline.store.sought import Orderly
+from pipeline.store.summaries import Summarisable
+from pipeline.store.window import Given, Window
 
 # How far somebody has read: a text that only the store that gave it understands. It may be kept as long as the records are; where some were dropped
 # since, the store may raise PlaceLost.
@@ -20,6 +23,8 @@ BEGIN: Place = ""
 UNDECODABLE_CHARACTERS_MAX = 4096
 # The first word of the reason why a record is refused whose number another record had.
 CONFLICT = "id"
+# Runs that are given out at once. Measured: 200 bytes a run in Arrow, 450 at the peak of working a profile out, so 1.8 GB.
+RUNS_MAX = 4_000_000
 # Steps of time that `seconds` gives out at once.
 SECONDS_STEPS_MAX = 50_000
 # Samples that `samples` gives out at once, unless asked for fewer: a day of one component, a second each, is 86,400. Their values, all together: 250 MB.
@@ -145,34 +150,6 @@ class Proof:
     days: dict[str, int]
 
 
-@dataclass(frozen=True)
-class Given:
-    """What a batch system says of a job's nodes. A record's claim of the job counts only on `nodes`, of the job's user and within its time. On `own`, nodes that
-    this job alone of its user had then, all that the user did counts, but for what claims one of `others`: jobs of the user that ran there meanwhile.
-
-    What does not claim the job counts for that one in whose time it began, ns since the epoch: at `begin_ns` or later, and on `followed`, nodes that the user's next job
-    had from this one's end on, before `end_ns`. Sums by second know no begin: they are of what was done in the time."""
-
-    nodes: tuple[str, ...]
-    own: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
-    begin_ns: int = 0
-    end_ns: int = 2**63 - 1
-    followed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Window:
-    """A job's nodes for a time: where runs that no process did, and so no job claims, are sought. Without `given`, to `nodes` are added those from which a
-    record of user `uid` claims the job. Both instants ns since the epoch, both belong to it."""
-
-    nodes: tuple[str, ...]
-    uid: int
-    from_ns: int
-    to_ns: int
-    given: Given | None = None
-
-
 @dataclass(frozen=True, order=True)
 class Heard:
     """A component of which samples touch a time. first_ns: when the first of them begins; last_ns: when the last one ends."""
@@ -184,16 +161,17 @@ class Heard:
     last_ns: int
 
 
-class Store(Droppable, Protocol):
+class Store(Droppable, Orderly, Summarisable, Protocol):
     """All methods may be called from any thread; `append` calls wait for each other, readers wait for nobody. All raise StoreError.
 
     What one store object has appended it finds at once; one in another process, where there can be one, within 3 s.
 
     few_runs: so many runs are read and drawn in about a tenth of a second. is_grouped: it keeps groups of nodes apart, so that `known` (see `runs`) spares it
-    something."""
+    something. seconds_of: the class of data that `seconds` is worked out of."""
 
     few_runs: int
     is_grouped: bool
+    seconds_of: str
 
     def append(self, events: Sequence[dict | Undecodable]) -> Appended:
         """Stores a batch in one transaction; on return it is durable.
@@ -226,8 +204,8 @@ class Store(Droppable, Protocol):
         known: Sequence[str] | None = None,
         most: int | None = None,
     ) -> pa.Table:
-        """All runs that claim `job` (see `Given` for where that is not enough, or too much), in any order, notices included, and all of `window` that are a
-        node's (process "node"); columns as in docs/records.md, all by default.
+        """All runs that claim `job` (see `Given` for where that is not enough, or too much; of a window only those that begin in `Window.claims`), in any order, notices
+        included, and all of `window` that are a node's (process "node"); columns as in docs/records.md, all by default.
         span: only those that touch [span[0], span[1]], ns since the epoch.
         known: the nodes that all of them are known to come from: a store that keeps groups of nodes apart asks no other group.
         Of a large job, runs may come merged where that changes no figure of a profile and `columns` leave out what would be lost.
@@ -253,8 +231,8 @@ class Store(Droppable, Protocol):
         ...
 
     def components(self, from_ns: int, to_ns: int, node: str | None = None, kinds: Sequence[str] | None = None, but: Sequence[str] = ()) -> list[Heard]:
-        """The components (of a node, of some kinds, or of none of some) whose samples touch [from_ns, to_ns], by node, component and instance. Raises TooManyComponents for more
-        than COMPONENTS_MAX."""
+        """The components (of a node, of some kinds, or of none of some) whose samples touch [from_ns, to_ns], by node, component and instance; of a time of which
+        samples were dropped, as summaries tell, to the hour. Raises TooManyComponents for more than COMPONENTS_MAX."""
         ...
 
     def called(self, component: str, nodes: Sequence[str], names: Sequence[str], stems: Sequence[str], from_ns: int, to_ns: int) -> list[Heard]:
@@ -276,7 +254,8 @@ class Store(Droppable, Protocol):
 
     def sums_of(self, component: str, node: str, begins: str, names: Sequence[str], from_ns: int, to_ns: int) -> dict[str, dict[str, float]]:
         """Of the instances of a kind of component on a node that are called `begins` and more: by instance, the sum of each of the values called `names`, where any is known, over
-        the samples whose interval touches [from_ns, to_ns]. Raises TooManySamples for more than SUMMED_MAX, and TooManyComponents."""
+        the samples whose interval touches [from_ns, to_ns]; of a time of which samples were dropped, over the whole hours that do, as summaries tell of counters. Raises
+        TooManySamples for more than SUMMED_MAX, and TooManyComponents."""
         ...
 
     def messages(
@@ -348,7 +327,7 @@ class Store(Droppable, Protocol):
         ...
 
     def version(self, job: str, window: Window | None = None) -> int:
-        """A number that grows whenever the runs that `runs` would give become more. Ask for it before the runs that it is to stand for."""
+        """A number that grows whenever the runs that `runs` would give become more, and is no less than there are. Ask for it before the runs that it is to stand for."""
         ...
 
     def versions(self, asked: Sequence[tuple[str, Window | None]]) -> list[int | None]:

@@ -7,7 +7,7 @@ One process owns the file; DuckDB's lock on it keeps others out.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,14 @@ import pyarrow as pa
 
 from pipeline.schema import KINDS
 from pipeline.store import (
-    BEGIN, MESSAGES_MAX, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, PlaceLost, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded, named_samples,
+    BEGIN, MESSAGES_MAX, RUNS_MAX, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, PlaceLost, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded, named_samples,
 )
 from pipeline.store.batch import Batch, check_clock
 from pipeline.store.bulk import Bulk
 from pipeline.store import duckdb_retention as retention
 from pipeline.store import duckdb_samples as samples
-from pipeline.store import duckdb_messages
+from pipeline.store import duckdb_summaries as summaries
+from pipeline.store import duckdb_messages, duckdb_ordered
 from pipeline.store.duckdb_audit import letters_by_reason, proof, sums_by_time
 from pipeline.store.duckdb_books import (
     LETTERS_KEPT,
@@ -35,22 +36,21 @@ from pipeline.store.duckdb_books import (
     write_books,
 )
 from pipeline.store.duckdb_file import DuckDBFile
-from pipeline.store.duckdb_runs import MERGED_COLUMNS, merged_runs, quoted, seconds
+from pipeline.store.duckdb_runs import MERGE_ABOVE, MERGED_COLUMNS, merged_runs, quoted, seconds
 from pipeline.store.duckdb_tables import by_table, insert, roll_back, table_of
 from pipeline.store.duckdb_versions import OF_NODES, Asked, claimed, in_window, of_given, of_nodes, within
 from pipeline.store.mark import Key, Mark
 from pipeline.store.marks import MARKS_KEPT, Marks
-from pipeline.store.parts import CLASSES, TOLD_MAX, Part
+from pipeline.store.parts import CLASSES, TOLD_MAX, Drops, Part
+from pipeline.store.sought import Begun, Sought
+from pipeline.store.summaries import HOURS, MINUTES, Due, Told
 from pipeline.store.touched import Touched, spans_of
+from pipeline.summary import HOUR_NS
 
 log = logging.getLogger(__name__)
 
 # Jobs whose row count is held in memory.
 VERSIONS_MAX = 100_000
-# Runs that are given out at once. Measured: 200 bytes a run in Arrow, 450 at the peak of working a profile out, so 1.8 GB.
-RUNS_MAX = 4_000_000
-# Beyond so many a job's runs are merged where that loses no figure: random accesses leave a run each.
-MERGE_ABOVE = 1_000_000
 # Boots that `status` tells of.
 HIGH_WATER_SHOWN_MAX = 1000
 # Boots that an audit looks at.
@@ -68,6 +68,7 @@ class DuckDBStore:
 
     few_runs = 100_000  # with 50 MB
     is_grouped = False
+    seconds_of = "runs"
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
@@ -83,7 +84,11 @@ class DuckDBStore:
         self._appends = 0  # begun and ended: odd while one is under way
         self._drops, self._dropped = 0, dict[str, int]()  # how often rows were dropped, and by class how many
         self._gone: list[Part] = []
+        self._when = Drops([])  # the same, as it is asked for
         self._touched = Touched()
+        # Owner: _append_lock. Samples of hours below are noted as late: those of hours that are summarised, or just being summarised.
+        self._summarised_below = 0
+        self._looked_ns = 0  # up to where the look under way has come; its owner is who summarises
         self._error: str | None = None
         self._last_append_ns: int | None = None
         self._file.open(self._load)
@@ -139,12 +144,13 @@ class DuckDBStore:
         totals["letters_dropped"] += excess
         tables = by_table(batch.table)
         spans = [span for rows in tables.values() for span in spans_of(rows)]
+        late = summaries.late_hours([tables[name] for name in summaries.SAMPLES], self._summarised_below)
         # What is missing of a boot concerns the time since it was last heard, whenever that was.
         of_gaps = {key[0] for key, mark in batch.marks.items() if mark.gaps != _gaps(self._marks.get(key))}
         with self._facts:
             self._appends += 1
         try:
-            self._commit(batch, tables, totals, excess)
+            self._commit(batch, tables, late, totals, excess)
             # Only now, after the commit: a reader that sees a new version must also see the rows that it stands for.
             with self._facts:
                 self._marks.move(batch.marks)
@@ -160,7 +166,7 @@ class DuckDBStore:
                 self._appends += 1
         return result
 
-    def _commit(self, batch: Batch | Bulk, tables: Mapping[str, pa.Table], totals: dict[str, int], excess: int) -> None:
+    def _commit(self, batch: Batch | Bulk, tables: Mapping[str, pa.Table], late: pa.Table, totals: dict[str, int], excess: int) -> None:
         before = {key: self._marks.get(key) for key in batch.marks}
         changed = {name: value for name, value in totals.items() if value != self._totals[name]}
         with self._file.cursor() as cursor:
@@ -169,6 +175,8 @@ class DuckDBStore:
                 for name, table in tables.items():
                     if table.num_rows:
                         insert(cursor, name, table)
+                if late.num_rows:
+                    summaries.note_late(cursor, late)
                 write_books(cursor, batch.marks, before, batch.letters, changed)
                 if excess:
                     drop_letters(cursor, excess)
@@ -212,9 +220,7 @@ class DuckDBStore:
         if unknown:
             raise KeyError(f"runs have no column {unknown[0]!r}; they have {', '.join(names)}")
         wanted = list(names if columns is None else columns)
-        where, params = in_window(job, window)
-        if found := self._within([(job, window)])[0]:
-            where, params = f"(({where}) OR {OF_NODES})", params | found
+        where, params = self._of_job(job, window)
         if span is not None:
             where, params = f'({where}) AND "start" <= $span_to AND "end" >= $span_from', params | {"span_from": span[0], "span_to": span[1]}
         can_merge = span is None and MERGED_COLUMNS.issuperset(wanted) and most is None
@@ -229,6 +235,34 @@ class DuckDBStore:
             rest = "even merged ones" if can_merge else "and no more are read at once"
             raise TooManyRuns(f"job {job[:200]!r} has more than {bound} runs, {rest}")
         return table.cast(pa.schema([KINDS["run"].arrow.field(name) for name in wanted]))
+
+    def _of_job(self, job: str, window: Window | None) -> tuple[str, dict[str, Any]]:
+        """A condition for what `runs` gives of a job, and its parameters."""
+        where, params = in_window(job, window)
+        found = self._within([(job, window)])[0]
+        return (f"(({where}) OR {OF_NODES})", params | found) if found else (where, params)
+
+    def _sought(self, sought: Sought) -> tuple[str, dict[str, Any]]:
+        if isinstance(sought, Begun):
+            return '"start" >= $from AND "start" < $to', {"from": sought.from_ns, "to": sought.to_ns}
+        return self._of_job(sought.job, sought.window)
+
+    def run_counts(self, sought: Sought) -> dict[str, int]:
+        """See `Orderly.run_counts`."""
+        where, params = self._sought(sought)
+        with self._file.reading() as cursor:
+            return duckdb_ordered.counts(cursor, where, params)
+
+    def ordered_runs(self, sought: Sought, nodes: Sequence[str]) -> Generator[pa.Table]:
+        """See `Orderly.ordered_runs`."""
+        where, params = self._sought(sought)
+        with self._file.reading() as cursor:
+            yield from duckdb_ordered.ordered(cursor, where, params, nodes)
+
+    def run_days(self, before_ns: int) -> dict[tuple[int, str], int]:
+        """See `Orderly.run_days`."""
+        with self._file.reading() as cursor:
+            return duckdb_ordered.days(cursor, before_ns)
 
     def sample_totals(self, component: str, nodes: Sequence[str], after: Place = BEGIN) -> tuple[list[tuple[str, str, float, float]], Place]:
         """See `Store.sample_totals`. Places are those of the rows, which move where some are dropped."""
@@ -266,18 +300,21 @@ class DuckDBStore:
 
     def components(self, from_ns: int, to_ns: int, node: str | None = None, kinds: Sequence[str] | None = None, but: Sequence[str] = ()) -> list[Heard]:
         """See `Store.components`."""
+        kept_ns = self.kept_from_ns("samples")
         with self._file.reading() as cursor:
-            return samples.components(cursor, node, kinds, but, from_ns, to_ns)
+            return samples.components(cursor, node, kinds, but, from_ns, to_ns, kept_ns)
 
     def called(self, component: str, nodes: Sequence[str], names: Sequence[str], stems: Sequence[str], from_ns: int, to_ns: int) -> list[Heard]:
         """See `Store.called`."""
+        kept_ns = self.kept_from_ns("samples")
         with self._file.reading() as cursor:
-            return samples.called(cursor, component, nodes, names, stems, from_ns, to_ns)
+            return samples.called(cursor, component, nodes, names, stems, from_ns, to_ns, kept_ns)
 
     def telling(self, component: str, nodes: Sequence[str], from_ns: int, to_ns: int) -> set[str]:
         """See `Store.telling`."""
+        kept_ns = self.kept_from_ns("samples")
         with self._file.reading() as cursor:
-            return samples.telling(cursor, component, nodes, from_ns, to_ns)
+            return samples.telling(cursor, component, nodes, from_ns, to_ns, kept_ns)
 
     def samples(
         self, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int = SAMPLES_MAX, names: Sequence[str] | None = None
@@ -290,8 +327,9 @@ class DuckDBStore:
 
     def sums_of(self, component: str, node: str, begins: str, names: Sequence[str], from_ns: int, to_ns: int) -> dict[str, dict[str, float]]:
         """See `Store.sums_of`."""
+        kept_ns = self.kept_from_ns("samples")
         with self._file.reading() as cursor:
-            return samples.sums_of(cursor, component, node, begins, names, from_ns, to_ns)
+            return samples.sums_of(cursor, component, node, begins, names, from_ns, to_ns, kept_ns)
 
     def messages(
         self, node: str, from_ns: int, to_ns: int, severity: int = 7, event: str | None = None, skip: int = 0, most: int = MESSAGES_MAX
@@ -353,6 +391,65 @@ class DuckDBStore:
         with self._file.reading() as cursor:
             return retention.dropped_letters(cursor)
 
+    # -- summaries
+
+    def summary_groups(self) -> list[str]:
+        """See `Summarisable.summary_groups`."""
+        return [""]
+
+    def due(self, group: str, settled_ns: int) -> Due | None:
+        """See `Summarisable.due`."""
+        kept_ns = self.kept_from_ns("samples")
+        if kept_ns and not self._looked_ns:
+            self._change(lambda cursor: summaries.leave_closed(cursor, kept_ns), "note what is not summarised in")
+        with self._file.reading() as cursor:
+            found = summaries.due(cursor, settled_ns, kept_ns, self._looked_ns)
+        self._looked_ns = 0 if found is None else found.hour_ns + HOUR_NS
+        if found is not None and found.nodes is None:
+            # Whatever is appended before this is read with the hour; what comes after it is noted.
+            with self._append_lock:
+                self._summarised_below = max(self._summarised_below, found.hour_ns + HOUR_NS)
+        return found
+
+    def told(self, due: Due, after: Told | None, limit: int) -> list[Told]:
+        """See `Summarisable.told`."""
+        with self._file.reading() as cursor:
+            return summaries.told(cursor, due, after, limit)
+
+    def put_summaries(self, due: Due, minutes: pa.Table, hours: pa.Table) -> None:
+        """See `Summarisable.put_summaries`."""
+        self._change(lambda cursor: summaries.put(cursor, {MINUTES: minutes, HOURS: hours}), "keep summaries in")
+
+    def done(self, due: Due) -> None:
+        """See `Summarisable.done`."""
+        self._change(lambda cursor: summaries.done(cursor, due), "note what is summarised in")
+
+    def summarised_ns(self) -> int:
+        """See `Summarisable.summarised_ns`."""
+        kept_ns = self.kept_from_ns("samples")
+        with self._file.reading() as cursor:
+            return summaries.summarised_ns(cursor, kept_ns)
+
+    def summaries(self, data: str, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int) -> pa.Table:
+        """See `Summarisable.summaries`."""
+        with self._file.reading() as cursor:
+            return summaries.summaries(cursor, data, component, of, from_ns, to_ns)
+
+    def _change(self, change: Callable[[duckdb.DuckDBPyConnection], None], what: str) -> None:
+        """In one transaction, between appends."""
+        with self._append_lock:
+            try:
+                with self._file.cursor() as cursor:
+                    cursor.begin()
+                    try:
+                        change(cursor)
+                        cursor.commit()
+                    except BaseException:
+                        roll_back(cursor)
+                        raise
+            except duckdb.Error as error:
+                raise StoreError(f"cannot {what} {self._path}: {error}") from error
+
     # -- retention
 
     def expired(self, before_ns: Mapping[str, int]) -> list[Part]:
@@ -387,12 +484,22 @@ class DuckDBStore:
 
     def dropped(self, limit: int = TOLD_MAX) -> list[Part]:
         """See `pipeline.retention.Droppable.dropped`; from memory."""
-        if limit > TOLD_MAX:
-            with self._file.reading() as cursor:
-                return retention.dropped(cursor, limit)
         self._file.check_open()
         with self._facts:
             return self._gone[:limit]
+
+    def dropped_ns(self, data: str, spans: Sequence[tuple[int, int]], group: str | None = None) -> list[int]:
+        """See `pipeline.retention.Droppable.dropped_ns`; from memory. All is of one group."""
+        self._file.check_open()
+        with self._facts:
+            when = self._when
+        return when.last_ns(data, spans)
+
+    def kept_from_ns(self, data: str) -> int:
+        """See `pipeline.retention.Droppable.kept_from_ns`; from memory."""
+        self._file.check_open()
+        with self._facts:
+            return self._when.kept_from_ns(data)
 
     def shards(self) -> None:
         """See `pipeline.retention.Droppable.shards`."""
@@ -523,13 +630,16 @@ class DuckDBStore:
         missing = connection.execute("SELECT coalesce(sum(missing), 0)::BIGINT FROM high_water").fetchone()
         totals = read_totals(connection)
         drops, dropped = retention.times_dropped(connection)
-        gone = retention.dropped(connection, TOLD_MAX)
+        gone = retention.dropped(connection)
+        when = Drops(gone)
         nodes = connection.execute("SELECT DISTINCT node FROM runs WHERE job IS NULL AND process = 'node'").fetchall()
+        # Never less than it was: an hour may be in hand.
+        self._summarised_below = max(self._summarised_below, summaries.summarised_below(connection))
         with self._facts:
             self._marks = Marks(marks, self._fetch_mark)
             self._missing = missing[0] if missing else 0
             self._totals = totals
-            self._drops, self._dropped, self._gone = drops, dropped, gone
+            self._drops, self._dropped, self._gone, self._when = drops, dropped, gone, when
             self._touched.forget()
             self._versions = {}
             self._nodes_with_runs = {node for (node,) in nodes}

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 
 from pipeline.store import StoreError
+from pipeline.store import duckdb_summaries as summaries
 from pipeline.store.duckdb_books import open_books
 from pipeline.store.duckdb_tables import DDL, TABLES, OtherVersion, bring_up
 
@@ -53,9 +54,9 @@ class DuckDBFile:
             hint = " Another process owns it: ask that server's API instead." if "lock" in str(error) else ""
             raise StoreError(f"cannot open {self.path}: {error}{hint}") from error
         try:
-            for statement in DDL:
+            for statement in (*DDL, *summaries.DDL):
                 connection.execute(statement)
-            for kind in TABLES.values():
+            for kind in (*TABLES.values(), *summaries.KINDS):
                 bring_up(connection, kind)
             open_books(connection)
             load(connection)

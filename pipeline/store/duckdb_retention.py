@@ -11,7 +11,12 @@ from pipeline.store.mark import Key
 from pipeline.store.parts import Part
 
 # Class of data → its tables, and what its records' day follows from. Of job events there are no rows.
-TABLES = {"runs": (("runs",), "start"), "samples": (("samples", "component_samples"), "start"), "messages": (("messages",), "start"), "letters": (("dead_letters",), "received_ns")}
+TABLES = {
+    "runs": (("runs",), "start"), "samples": (("samples", "component_samples"), "start"), "minutes": (("minutes",), "time"), "hours": (("hours",), "time"),
+    "messages": (("messages",), "start"), "letters": (("dead_letters",), "received_ns"),
+}  # fmt: skip
+# Of no boot: no audit counts them.
+_DERIVED = ("minutes", "hours")
 
 
 def expired(cursor: duckdb.DuckDBPyConnection, before_ns: Mapping[str, int], now_ns: int) -> list[Part]:
@@ -30,7 +35,7 @@ def drop(cursor: duckdb.DuckDBPyConnection, part: Part) -> Part | None:
     tables, begin = TABLES[part.data]
     params = {"limit": int(part.id)}
     row = _extent(cursor, part.data, int(part.id))
-    if not row[0]:
+    if not 0 < row[0] <= part.records:
         return None
     counts = "count(*), 0, 0"
     if part.data == "letters":
@@ -38,11 +43,12 @@ def drop(cursor: duckdb.DuckDBPyConnection, part: Part) -> Part | None:
         counts = f"0, count(*) FILTER (NOT {is_conflict}), count(*) FILTER ({is_conflict})"
     for table in tables:
         where = f"FROM {table} WHERE {begin} < $limit"
-        cursor.execute(
-            f"INSERT INTO dropped_boots SELECT node, boot, {counts} {where} AND node IS NOT NULL AND boot IS NOT NULL GROUP BY node, boot "
-            "ON CONFLICT DO UPDATE SET row_count = row_count + excluded.row_count, letters = letters + excluded.letters, conflicts = conflicts + excluded.conflicts",
-            params,
-        )
+        if part.data not in _DERIVED:
+            cursor.execute(
+                f"INSERT INTO dropped_boots SELECT node, boot, {counts} {where} AND node IS NOT NULL AND boot IS NOT NULL GROUP BY node, boot "
+                "ON CONFLICT DO UPDATE SET row_count = row_count + excluded.row_count, letters = letters + excluded.letters, conflicts = conflicts + excluded.conflicts",
+                params,
+            )
         cursor.execute(f"DELETE {where}", params)
     if part.data == "letters":
         cursor.execute("INSERT INTO totals VALUES ('letters_dropped', $n) ON CONFLICT DO UPDATE SET value = value + excluded.value", {"n": row[0]})
@@ -59,9 +65,9 @@ def _extent(cursor: duckdb.DuckDBPyConnection, data: str, limit_ns: int) -> tupl
     return row
 
 
-def dropped(cursor: duckdb.DuckDBPyConnection, limit: int) -> list[Part]:
-    """See `pipeline.retention.Droppable.dropped`."""
-    query = f"SELECT data, name, records, first_ns, last_ns, dropped_ns FROM dropped ORDER BY dropped_ns DESC LIMIT {limit}"
+def dropped(cursor: duckdb.DuckDBPyConnection) -> list[Part]:
+    """All that was dropped, the last first: a row a day and class."""
+    query = "SELECT data, name, records, first_ns, last_ns, dropped_ns FROM dropped ORDER BY dropped_ns DESC"
     return [Part(data, name, "", records, None, first, last, "", when) for data, name, records, first, last, when in cursor.execute(query).fetchall()]
 
 

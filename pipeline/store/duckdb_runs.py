@@ -26,6 +26,8 @@ _ADDED = {
 }
 MERGED_COLUMNS = frozenset((*_ALIKE, *_ADDED, "latency"))
 LARGEST = 2**63 - 1
+# Beyond so many a job's runs are merged where that loses no figure: random accesses leave a run each.
+MERGE_ABOVE = 1_000_000
 
 
 def _in_bin(number: int) -> str:

@@ -8,6 +8,8 @@ import pyarrow as pa
 
 from pipeline.store import COMPONENTS_MAX, SAMPLES, SAMPLE_VALUES_MAX, SUMMED_MAX, Heard, TooManyComponents, TooManySamples, named_samples
 from pipeline.store.duckdb_tables import TABLES, roll_back, table_of
+from pipeline.store.summaries import HOURS, hours_until
+from pipeline.summary import HOUR_NS
 
 _TABLES = [table for table, kind in TABLES.items() if kind.name == "sample"]
 _SPAN = '"start" <= $to AND "end" >= $from'
@@ -15,34 +17,40 @@ _NODES = "node IN (SELECT unnest($nodes::VARCHAR[]))"
 
 
 def components(
-    cursor: duckdb.DuckDBPyConnection, node: str | None, kinds: Sequence[str] | None, but: Sequence[str], from_ns: int, to_ns: int
+    cursor: duckdb.DuckDBPyConnection, node: str | None, kinds: Sequence[str] | None, but: Sequence[str], from_ns: int, to_ns: int, kept_ns: int
 ) -> list[Heard]:
-    """See `pipeline.store.Store.components`."""
+    """See `pipeline.store.Store.components`. kept_ns: of what samples that begin before may have been, summaries tell, too."""
     given = {"node": node, "kinds": None if kinds is None else list(kinds), "but": list(but) or None}
     params: dict[str, Any] = {"from": from_ns, "to": to_ns} | {name: value for name, value in given.items() if value is not None}
     where = _SPAN + ("" if node is None else " AND node = $node") + ("" if kinds is None else " AND component IN (SELECT unnest($kinds::VARCHAR[]))")
     where += " AND component NOT IN (SELECT unnest($but::VARCHAR[]))" if but else ""
     tables = _TABLES if kinds is None else sorted({str(table_of(kind)) for kind in kinds})
-    return _heard(cursor, tables, where, params) if tables else []
+    return _heard(cursor, _told_of(tables, from_ns, kept_ns), where, params) if tables else []
+
+
+def _told_of(tables: Sequence[str], from_ns: int, kept_ns: int) -> list[str]:
+    """What tells which components there were: of a time of which samples were dropped, summaries, too."""
+    hours = f'(SELECT node, component, instance, time AS "start", time + {HOUR_NS} AS "end" FROM {HOURS} WHERE time < {kept_ns})'
+    return [*tables, hours] if from_ns < kept_ns else list(tables)
 
 
 def called(
-    cursor: duckdb.DuckDBPyConnection, component: str, nodes: Sequence[str], names: Sequence[str], stems: Sequence[str], from_ns: int, to_ns: int
+    cursor: duckdb.DuckDBPyConnection, component: str, nodes: Sequence[str], names: Sequence[str], stems: Sequence[str], from_ns: int, to_ns: int, kept_ns: int
 ) -> list[Heard]:
-    """See `pipeline.store.Store.called`."""
+    """See `pipeline.store.Store.called`, and `components`."""
     which = "instance IN (SELECT unnest($names::VARCHAR[]))"
     params = {"component": component, "nodes": list(nodes), "from": from_ns, "to": to_ns, "names": list(names)}
     if stems:
         which += " OR (contains(instance, '.') AND split_part(instance, '.', 1) IN (SELECT unnest($stems::VARCHAR[])))"
         params["stems"] = list(stems)
-    return _heard(cursor, [str(table_of(component))], f"component = $component AND {_SPAN} AND {_NODES} AND ({which})", params)
+    return _heard(cursor, _told_of([str(table_of(component))], from_ns, kept_ns), f"component = $component AND {_SPAN} AND {_NODES} AND ({which})", params)
 
 
-def telling(cursor: duckdb.DuckDBPyConnection, component: str, nodes: Sequence[str], from_ns: int, to_ns: int) -> set[str]:
-    """See `pipeline.store.Store.telling`."""
+def telling(cursor: duckdb.DuckDBPyConnection, component: str, nodes: Sequence[str], from_ns: int, to_ns: int, kept_ns: int) -> set[str]:
+    """See `pipeline.store.Store.telling`, and `components`."""
     params = {"component": component, "nodes": list(nodes), "from": from_ns, "to": to_ns}
-    query = f"SELECT DISTINCT node FROM {table_of(component)} WHERE component = $component AND {_SPAN} AND {_NODES}"
-    return {node for (node,) in cursor.execute(query, params).fetchall()}
+    queries = (f"SELECT node FROM {table} WHERE component = $component AND {_SPAN} AND {_NODES}" for table in _told_of([str(table_of(component))], from_ns, kept_ns))
+    return {node for (node,) in cursor.execute(" UNION ".join(queries), params).fetchall()}
 
 
 def _heard(cursor: duckdb.DuckDBPyConnection, tables: Sequence[str], where: str, params: dict[str, Any]) -> list[Heard]:
@@ -94,17 +102,25 @@ def _named(cursor: duckdb.DuckDBPyConnection, where: str, params: dict[str, Any]
 
 
 def sums_of(
-    cursor: duckdb.DuckDBPyConnection, component: str, node: str, begins: str, names: Sequence[str], from_ns: int, to_ns: int
+    cursor: duckdb.DuckDBPyConnection, component: str, node: str, begins: str, names: Sequence[str], from_ns: int, to_ns: int, kept_ns: int
 ) -> dict[str, dict[str, float]]:
-    """See `pipeline.store.Store.sums_of`."""
-    where = f"FROM {table_of(component)} WHERE component = $component AND node = $node AND starts_with(instance, $begins) AND {_SPAN}"
+    """See `pipeline.store.Store.sums_of`, and `components`."""
+    which = "component = $component AND node = $node AND starts_with(instance, $begins)"
     params = {"component": component, "node": node, "begins": begins, "from": from_ns, "to": to_ns}
-    ((count, instances),) = cursor.execute(f"SELECT count(*), count(DISTINCT instance) {where}", params).fetchall()
+    values = ", ".join(f'"values"[$v{number}] AS v{number}' for number in range(len(names)))
+    told = f"SELECT instance, {values} FROM {table_of(component)} WHERE {which} AND {_SPAN}"
+    until = hours_until(kept_ns)
+    if from_ns < until:
+        sums = ", ".join(f'"values"[$v{number}]."sum"[1] AS v{number}' for number in range(len(names)))
+        hours = f"SELECT instance, {sums} FROM {HOURS} WHERE {which} AND time > $from - {HOUR_NS} AND time <= $to AND time < {until}"
+        told = f'{told} AND "start" >= {until} UNION ALL {hours}'
+    params |= {f"v{number}": name for number, name in enumerate(names)}
+    ((count, instances),) = cursor.execute(f"SELECT count(*), count(DISTINCT instance) FROM ({told})", params).fetchall()
     if count > SUMMED_MAX:
         raise TooManySamples(component, SUMMED_MAX, from_ns)
     if instances > COMPONENTS_MAX:
         raise TooManyComponents(f"there are more than {COMPONENTS_MAX} components")
     # What is no number would make the sum none.
-    sums = [f'sum("values"[$v{number}]) FILTER (isfinite("values"[$v{number}]))' for number in range(len(names))]
-    rows = cursor.execute(f"SELECT instance, {', '.join(sums)} {where} GROUP BY instance", params | {f"v{number}": name for number, name in enumerate(names)}).fetchall()
+    sums = ", ".join(f"sum(v{number}) FILTER (isfinite(v{number}))" for number in range(len(names)))
+    rows = cursor.execute(f"SELECT instance, {sums} FROM ({told}) GROUP BY instance", params).fetchall()
     return {instance: {name: value for name, value in zip(names, of, strict=True) if value is not None} for instance, *of in rows}

@@ -30,16 +30,20 @@ def of_job(job: str, uid: int | None, given: Given | None) -> tuple[str, dict[st
 
 
 def in_window(job: str, window: Window | None) -> tuple[str, dict[str, Any]]:
-    """As `of_job`, within the time of a window with `given`."""
-    if window is None or window.given is None:
+    """As `of_job`, within the time of a window."""
+    if window is None:
         return of_job(job, None, None)
+    if window.given is None:
+        where, params = of_job(job, None, None)
+        from_ns, to_ns = window.claims
+        return f"{where} AND start >= $claims_from AND start <= $claims_to", params | {"claims_from": from_ns, "claims_to": to_ns}
     where, params = of_job(job, window.uid, window.given)
     began = {"begin": window.given.begin_ns, "until": window.given.end_ns, "followed": list(window.given.followed)}
     return f"({where}) AND {_IN_TIME} AND {_BEGAN}", params | {"from": window.from_ns, "to": window.to_ns} | began
 
 
 def claimed(cursor: duckdb.DuckDBPyConnection, jobs: Collection[str]) -> dict[str, int]:
-    """How many runs claim each of the jobs."""
+    """How many runs claim each of the jobs, whenever they began: at least as many as count, and more whenever those become more."""
     rows = cursor.execute("SELECT job, count(*) FROM runs WHERE job IN (SELECT unnest($jobs::VARCHAR[])) GROUP BY job", {"jobs": list(jobs)})
     return dict.fromkeys(jobs, 0) | dict(rows.fetchall())
 
@@ -48,12 +52,13 @@ def within(cursor: duckdb.DuckDBPyConnection, asked: Asked, known: frozenset[str
     """Parameters of OF_NODES for each window; empty where nothing can be found there. known: the nodes that have such runs at all."""
     if not known or all(window is None for _, window in asked):
         return [{} for _ in asked]
-    users = [(place, job, window.uid) for place, (job, window) in enumerate(asked) if window is not None and window.given is None]
+    users = [(place, job, window.uid, *window.claims) for place, (job, window) in enumerate(asked) if window is not None and window.given is None]
     own: dict[int, set[str]] = {place: set() for place, *_ in users}
     rows: list[tuple] = []
     if users:
-        claims = f"SELECT DISTINCT place, node FROM runs JOIN ({_unnested(place='BIGINT', claim='VARCHAR', owner='BIGINT')}) ON job = claim AND uid = owner"
-        rows = cursor.execute(claims, dict(zip(("place", "claim", "owner"), map(list, zip(*users, strict=True)), strict=True))).fetchall()
+        columns = dict(zip(("place", "claim", "owner", "since", "until"), map(list, zip(*users, strict=True)), strict=True))
+        given_users = _unnested(place="BIGINT", claim="VARCHAR", owner="BIGINT", since="BIGINT", until="BIGINT")
+        rows = cursor.execute(f"SELECT DISTINCT place, node FROM runs JOIN ({given_users}) ON job = claim AND uid = owner AND start >= since AND start <= until", columns).fetchall()
     for place, node in rows:
         own[place].add(node)
     found: list[dict[str, Any]] = []

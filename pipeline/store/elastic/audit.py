@@ -10,6 +10,7 @@ from pipeline.store.elastic.booked import Booked, Marks
 from pipeline.store.elastic.reader import BY_BOOT, EVERY, UNBOOKED, Reader, all_of
 from pipeline.store.elastic.retention import gone
 from pipeline.store.mark import Gap, Key, Mark
+from pipeline.store.sought import DAY_NS
 
 # Lines that an audit tells of dead letters, and how much of the newest one's text.
 LETTER_LINES_MAX = 1000
@@ -20,7 +21,6 @@ BOOTS_MAX = 100_000
 NODES_MAX = 10_000
 # Days that are counted in one question.
 DAYS_AT_ONCE = 200
-_DAY_NS = 24 * 3600 * 10**9
 _ROWS = "bellrock-run-*,bellrock-sample-*,bellrock-message-*"
 _ALL = f"{_ROWS},bellrock-job-*"
 
@@ -216,16 +216,16 @@ def _days(reader: Reader, base: list[dict], since_ns: int, known: dict[Key, Mark
     by exact bounds."""
     query = all_of(*base, {"range": {"start": {"gte": since_ns}}}, *([_of_boots(known)] if known is not None else []))
     maybe: set[int] = set()
-    for bucket in reader.composite(_ROWS, query, [{"day": {"histogram": {"field": "start", "interval": _DAY_NS}}}]):
-        day = round(bucket["key"]["day"] / _DAY_NS)
+    for bucket in reader.composite(_ROWS, query, [{"day": {"histogram": {"field": "start", "interval": DAY_NS}}}]):
+        day = round(bucket["key"]["day"] / DAY_NS)
         maybe |= {day - 1, day, day + 1}
     days = sorted(maybe)
     for at in range(0, len(days), DAYS_AT_ONCE):
-        part = {str(day): {"range": {"start": {"gte": day * _DAY_NS, "lt": (day + 1) * _DAY_NS}}} for day in days[at : at + DAYS_AT_ONCE]}
+        part = {str(day): {"range": {"start": {"gte": day * DAY_NS, "lt": (day + 1) * DAY_NS}}} for day in days[at : at + DAYS_AT_ONCE]}
         found = reader.search(_ROWS, {"size": 0, "query": query, "aggs": {"d": {"filters": {"filters": part}}}})["aggregations"]["d"]["buckets"]
         for day, bucket in found.items():
             if bucket["doc_count"]:
-                yield day_of(int(day) * _DAY_NS), bucket["doc_count"]
+                yield day_of(int(day) * DAY_NS), bucket["doc_count"]
 
 
 def _of_boots(known: dict[Key, Mark]) -> dict:

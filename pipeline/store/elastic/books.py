@@ -13,12 +13,14 @@ import logging
 import secrets
 import time
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from pipeline.store import StoreError
 from pipeline.store.elastic import names
 from pipeline.store.elastic.bulk import Bulk, action, removals
 from pipeline.store.elastic.client import Client, dumps, in_path
+from pipeline.store.elastic.indices import Indices
 from pipeline.store.elastic.mark_rows import mark_document, mark_id, mark_of, row_of
 from pipeline.store.elastic.reader import PAGE, Reader
 from pipeline.store.elastic.templates import definition, templates
@@ -31,15 +33,13 @@ log = logging.getLogger(__name__)
 SLOTS = 64
 # Commits that the table of marks may be behind: fewer than SLOTS, as a commit may not be written over before the table has its marks.
 COMMITS_MAX = 32
+# Marks that are written into the table at once: of a whole machine's nodes their documents would take more room than the marks themselves.
+MARKS_AT_ONCE = 4096
 # How often a group's books are tried to be taken while another process writes.
 TAKINGS_MAX = 5
 # What is there under void numbers is looked for so often, and under so many spans of them; a span is of the openings between two batches.
 CLEANED_EVERY_S = 60.0
 VOID_SPANS_MAX = 100
-# An index that is known to be there may be dropped, and is made again with all its settings after so long at the latest; until then its template does.
-MADE_KNOWN_S = 600.0
-# A new index has a node within this, or is told to find none.
-PLACED_WITHIN_S = 20
 TOTALS = ("run", "sample", "job", "message", "duplicates", "dead_letters", "letters_dropped", "missing")
 
 
@@ -55,9 +55,7 @@ class Books:
         self._pending: dict[Key, tuple[int, Mark]] = {}  # those marks, and by which commit each moved
         self._void: list[list[int]] = []  # spans of numbers that no batch has
         self._clean_at = 0.0
-        self._made: set[tuple[str, str, str]] = set()  # indices that are there
-        self._made_until = 0.0
-        self._told = False  # that an alias is refused
+        self._indices = Indices(client, group)
         self.head = 0
         self.dated = names.Dated(0, [(0, period)])
         self.totals = dict.fromkeys(TOTALS, 0)
@@ -72,8 +70,8 @@ class Books:
         """Takes the group over: what another writer has begun and not committed will not be taken, what is half written is removed."""
         for name, template in templates(self.group).items():
             self._client.ask("PUT", f"/_index_template/{name}", template)
-        self._make(names.books(self.group), definition("books", "", self.group))
-        self._made.clear()
+        self._indices.make(names.books(self.group), definition("books", "", self.group))
+        self._indices.forget()
         self._take()
         self._roll_back()
         self._read_group()
@@ -83,19 +81,7 @@ class Books:
 
     def make_indices(self, wanted: Iterable[tuple[str, str, str]]) -> None:
         """Sees that indices (kind, layer, period) are there."""
-        if time.monotonic() > self._made_until:
-            self._made.clear()
-            self._made_until = time.monotonic() + MADE_KNOWN_S
-        for kind, layer, period in wanted:
-            if (kind, layer, period) not in self._made:
-                index, body = names.index(kind, layer, self.group, period), definition(kind, layer, self.group)
-                if not self._make(index, body):
-                    # An earlier version made it, and may have known fewer fields. One that somebody made otherwise stays as it is: what does not fit
-                    # becomes a dead letter.
-                    status, found = self._client.answer("PUT", f"/{index}/_mapping", body["mappings"], fine=(400,))
-                    if status == 400:
-                        log.warning("store: %s", self._client.explain(status, found, f"PUT /{index}/_mapping"))
-                self._made.add((kind, layer, period))
+        self._indices.see_to(wanted)
 
     def commit(self, number: int, marks: dict[Key, Mark], totals: dict[str, int]) -> None:
         """Makes the documents of `number` count. Raises StoreError where another writer has taken the number, and then for ever."""
@@ -115,28 +101,6 @@ class Books:
                 self._clean()
             except StoreError:
                 log.warning("store: sums of group %s that were never committed could not be looked for", self.group, exc_info=True)
-
-    def _make(self, index: str, body: dict[str, Any]) -> bool:
-        """Makes an index. False where it is there."""
-        path = f"/{index}?wait_for_active_shards=1&timeout={PLACED_WITHIN_S}s"
-        status, found = self._client.answer("PUT", path, body, fine=(400, 403))
-        if status == 403:
-            # Perhaps the alias alone: a role of an earlier version knows none of a kind that is new.
-            refused = self._client.explain(status, found, f"PUT /{index}")
-            status, found = self._client.answer("PUT", path, body | {"aliases": {}}, fine=(400, 403))
-            if status == 403:
-                raise StoreError(refused)
-            if not self._told:
-                log.warning("store: %s; its indices are made all the same", refused)
-            self._told = True
-        if status == 400 and "resource_already_exists_exception" not in str(found)[:1000]:
-            raise StoreError(self._client.explain(status, found, f"PUT /{index}"))
-        if status < 300 and not found.get("shards_acknowledged", True):
-            raise StoreError(
-                f"Elasticsearch at {self._client.where}: index {index} finds no node: one must have `node.attr.group: {self.group}` in its elasticsearch.yml, "
-                "and disk space below the watermarks; `GET /_cluster/allocation/explain` tells"
-            )
-        return status < 300
 
     def _take(self) -> None:
         """Makes us the writer: whatever anybody else is about to commit is refused from here on."""
@@ -242,13 +206,16 @@ class Books:
     def _write_table(self) -> None:
         """Writes marks into the table, then empties the slots of the commits that it holds by now, but for the last one, which tells the head."""
         index = names.books(self.group)
-        rows = [
-            action(index, mark_id(key), version=number, version_type="external_gte") + dumps(mark_document(self.group, key, mark)) + b"\n"
-            for key, (number, mark) in self._pending.items()
-        ]
-        refused = self._bulk.send(rows)
-        if refused:
-            raise StoreError(f"index {index} does not take marks: {next(iter(refused.values()))}")
+        pending = iter(self._pending.items())
+        while part := list(islice(pending, MARKS_AT_ONCE)):
+            refused = self._bulk.send(
+                [
+                    action(index, mark_id(key), version=number, version_type="external_gte") + dumps(mark_document(self.group, key, mark)) + b"\n"
+                    for key, (number, mark) in part
+                ]
+            )
+            if refused:
+                raise StoreError(f"index {index} does not take marks: {next(iter(refused.values()))}")
         # Only what still holds its commit: the numbers stay, so that nobody can commit them again.
         done = [(number, dumps({"type": "slot", "group": self.group, "number": number})) for number in self._behind[:-1]]
         self._bulk.send([action(index, slot_id(number), version=number, version_type="external_gte") + body + b"\n" for number, body in done])

@@ -13,7 +13,8 @@ from pipeline.store.mark import Key, Mark
 _DATA = frozenset("ds")
 # A node that has gone for good is missed for so long.
 MISSED_NS = 24 * 3600 * 10**9
-_GROUP = re.compile(r"bellrock-(?:books|[a-z]+-[a-z]+)-([a-z0-9_]{1,32})(?:-[0-9a-z.]+)?")
+# The archive is of no group.
+_GROUP = re.compile(r"bellrock-(?:books|(?!archive-)[a-z]+-[a-z]+)-([a-z0-9_]{1,32})(?:-[0-9a-z.]+)?")
 
 
 def group_of(index: str) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pipeline.store import StoreError
 from pipeline.store.elastic import shards
+from pipeline.store.sought import DAY_NS
 
 PERIODS = tuple(shards.DAYS)
 GROUP = re.compile(r"[a-z0-9_]{1,32}")
@@ -16,9 +17,9 @@ LAYER_NAMES = frozenset(
 )
 # What began before a group's floor lies in one index, whatever its date: a hostile node's dates make no indices.
 BEFORE = "before"
-BEFORE_NS = 31 * 24 * 3600 * 10**9
+BEFORE_NS = 31 * DAY_NS
 # Records may bear times so far from those of their job: clocks differ.
-MARGIN_NS = 7 * 24 * 3600 * 10**9
+MARGIN_NS = 7 * DAY_NS
 # An interval of more months is sought in all indices.
 MONTHS_MAX = 20
 # Patterns in one request: a request's first line has its bound.
@@ -27,9 +28,9 @@ PATTERNS_MAX = 60
 NODE_BYTES_MAX = 400
 
 # Kinds that go by months whatever the period is: there is little of them, and a shard costs the same however little it holds.
-MONTHLY = ("letter", "message")
-
-_DAY_NS = 24 * 3600 * 10**9
+MONTHLY = ("letter", "message", "minute")
+# Those that go by years, for the same reason.
+YEARLY = ("hour",)
 
 
 def check_group(group: str) -> str:
@@ -41,8 +42,10 @@ def check_group(group: str) -> str:
 
 
 def period_of(start_ns: int, period: str) -> str:
-    """The last part of an index's name: "2026.11.22", "2026.w47" or "2026.11"."""
+    """The last part of an index's name: "2026.11.22", "2026.w47", "2026.11" or "2026"."""
     when = datetime.datetime.fromtimestamp(start_ns // 10**9, datetime.UTC)
+    if period == "year":
+        return f"{when:%Y}"
     if period == "month":
         return f"{when:%Y.%m}"
     if period == "day":
@@ -64,6 +67,8 @@ class Dated:
             return BEFORE
         if kind in MONTHLY:
             return period_of(start_ns, "month")
+        if kind in YEARLY:
+            return period_of(start_ns, "year")
         name = self.periods[0][1]
         for from_ns, later in self.periods[1:]:
             if start_ns >= from_ns:
@@ -72,21 +77,21 @@ class Dated:
 
     def of_day(self, day: int) -> str | None:
         """The period of all starts in a day (days since the epoch); None where the floor lies amid it."""
-        begin, end = self.day(day * _DAY_NS)
-        return self.of(begin) if end - begin == _DAY_NS else None
+        begin, end = self.day(day * DAY_NS)
+        return self.of(begin) if end - begin == DAY_NS else None
 
     def day(self, start_ns: int) -> tuple[int, int]:
         """The time round a start in which all starts have one period: a day, or what of it lies on one side of the floor."""
-        begin = start_ns // _DAY_NS * _DAY_NS
-        if begin < self.floor_ns < begin + _DAY_NS:
-            return (begin, self.floor_ns) if start_ns < self.floor_ns else (self.floor_ns, begin + _DAY_NS)
-        return begin, begin + _DAY_NS
+        begin = start_ns // DAY_NS * DAY_NS
+        if begin < self.floor_ns < begin + DAY_NS:
+            return (begin, self.floor_ns) if start_ns < self.floor_ns else (self.floor_ns, begin + DAY_NS)
+        return begin, begin + DAY_NS
 
     def changed(self, period: str, now_ns: int) -> "Dated | None":
         """With another period for what begins after the month that a day from now lies in; None where it is the last one already."""
         if self.periods[-1][1] == period:
             return None
-        ahead = datetime.datetime.fromtimestamp((now_ns + _DAY_NS) // 10**9, datetime.UTC)
+        ahead = datetime.datetime.fromtimestamp((now_ns + DAY_NS) // 10**9, datetime.UTC)
         month = (ahead.replace(day=1) + datetime.timedelta(days=32)).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         from_ns = int(month.timestamp()) * 10**9
         return Dated(self.floor_ns, [*(entry for entry in self.periods if entry[0] < from_ns), (from_ns, period)])
@@ -117,8 +122,10 @@ def patterns(kind: str, from_ns: int | None = None, to_ns: int | None = None, gr
     parts = ["*"]
     if from_ns is not None and to_ns is not None:
         first, last = max(0, from_ns - MARGIN_NS), min(to_ns + MARGIN_NS, (1 << 62))
-        if (last - first) // _DAY_NS <= 30 * MONTHS_MAX:
-            months = sorted({period_of(day * _DAY_NS, "month") for day in range(first // _DAY_NS, last // _DAY_NS + 1)})
+        if kind in YEARLY:
+            parts = [BEFORE, *(str(year) for year in range(int(period_of(first, "year")), int(period_of(last, "year")) + 1))]
+        elif (last - first) // DAY_NS <= 30 * MONTHS_MAX:
+            months = sorted({period_of(day * DAY_NS, "month") for day in range(first // DAY_NS, last // DAY_NS + 1)})
             years = sorted({month[:4] for month in months} | {period_of(at, "week")[:4] for at in (first, last)})
             parts = [BEFORE, *(f"{month}*" for month in months), *(f"{year}.w*" for year in years)]
     if 0 < len(groups) * len(parts) <= PATTERNS_MAX:

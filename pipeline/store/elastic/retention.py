@@ -1,15 +1,18 @@
 """Drops whole indices, and keeps in the books what went with them.
 
 What a dropped index held of each boot is written into its group's books first, under the index's uuid; it counts once no index has that uuid any more.
-So there is no instant at which an audit is wrong, whenever this is killed, and an index that comes again under the same name is another one.
+So there is no instant at which an audit is wrong, whenever this is killed, and an index that comes again under the same name is another one. When it
+went is written after it has: where that is missing, since this was killed between the two, it counts as gone when somebody first sees so. So nothing
+that was made of an index's records before it went ever looks as if it had been made after.
 """
 
 import datetime
 import logging
 import re
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipeline.store import CONFLICT, StoreError
@@ -18,19 +21,22 @@ from pipeline.store.elastic.bulk import Bulk, action
 from pipeline.store.elastic.client import dumps
 from pipeline.store.elastic.reader import BY_BOOT, Reader, all_of
 from pipeline.store.mark import Key
-from pipeline.store.parts import CLASSES, TOLD_MAX, Part
+from pipeline.store.parts import CLASSES, Drops, Part
+from pipeline.store.sought import DAY_NS
 
 log = logging.getLogger(__name__)
 
-_DAY_NS = 24 * 3600 * 10**9
 _DATA = {kind: data for data, kind in CLASSES.items()}
 _INDEX = re.compile(rf"bellrock-({'|'.join(_DATA)})-([a-z_]+)-([a-z0-9_]{{1,32}})-([0-9a-z.]+)")
-_BEGIN = {"run": "start", "sample": "start", "message": "start", "job": "time", "letter": "received_ns"}
+_BEGIN = {"run": "start", "sample": "start", "minute": "time", "hour": "time", "message": "start", "job": "time", "letter": "received_ns"}
+# Of no boot: no audit counts them.
+_DERIVED = ("rollup", "minute", "hour")
 _BOOKED = {"exists": {"field": "commit"}}
 # Boots in one document of the books.
 BOOTS_AT_ONCE = 1000
-# Dropped indices that a status adds up: those of 84 groups in twenty years.
-PARTS_MAX = 100_000
+# How old may be what is known of indices that were dropped; and after how long it is read as a whole, else what came since. Clocks of those who drop
+# differ by less than CLOCKS_NS.
+DROPPED_KEPT_S, WHOLE_EVERY_S, CLOCKS_NS = 1.0, 3600.0, DAY_NS
 # How long a batch that is being written may take until it is committed; then the index is left for the next time.
 COMMITTED_WITHIN_S = 10.0
 LOOK_EVERY_S = 0.2
@@ -54,7 +60,9 @@ def end_of(period: str) -> int | None:
             end = datetime.datetime.fromisocalendar(int(year), int(week), 1) + datetime.timedelta(days=7)
         else:
             parts = [int(part) for part in period.split(".")]
-            if len(parts) == 2:
+            if len(parts) == 1:
+                end = datetime.datetime(parts[0] + 1, 1, 1)
+            elif len(parts) == 2:
                 end = datetime.datetime(parts[0] + parts[1] // 12, parts[1] % 12 + 1, 1)
             else:
                 end = datetime.datetime(parts[0], parts[1], parts[2]) + datetime.timedelta(days=1)
@@ -82,7 +90,7 @@ def expired(reader: Reader, before_ns: Mapping[str, int], now_ns: int) -> list[P
 
 
 def _longest(period: str) -> int:
-    return _DAY_NS * (7 if "w" in period else 1 if period.count(".") == 2 else 31)
+    return DAY_NS * (7 if "w" in period else (366, 31, 1)[period.count(".")])
 
 
 def _timed(reader: Reader, part: Part) -> Part:
@@ -107,9 +115,14 @@ def drop(reader: Reader, bulk: Bulk, part: Part) -> Part | None:
             return None
         boots = list(_boots(reader, part.name, CLASSES[part.data]))
         records = reader.count(part.name, {"match_all": {}})
-        went = Part(**{**part.__dict__, "records": records, "dropped_ns": time.time_ns()})
-        _note(reader, bulk, went, boots)
+        if records > part.records:
+            return None
+        going = replace(part, records=records)
+        _note(reader, bulk, going, boots)
         is_gone = reader.client.answer("DELETE", f"/{part.name}", fine=(404,))[0] < 300
+        # Also where another has removed it: what is noted has no time by now.
+        went = replace(going, dropped_ns=time.time_ns())
+        _note(reader, bulk, went)
         return went if is_gone else None
     finally:
         if not is_gone:
@@ -137,7 +150,7 @@ def _is_committed(reader: Reader, part: Part) -> bool:
 
 def _boots(reader: Reader, index: str, kind: str) -> Iterator[list]:
     """Lines of the books: node, boot, rows, documents without a commit, the highest number of these, letters, conflicts."""
-    if kind == "rollup":
+    if kind in _DERIVED:
         return
     query: dict = {"match_all": {}} if kind != "job" else {"bool": {"must_not": [_BOOKED]}}
     aggs: dict = {"booked": {"filter": _BOOKED}}
@@ -155,9 +168,10 @@ def _boots(reader: Reader, index: str, kind: str) -> Iterator[list]:
         yield [bucket["key"]["node"], bucket["key"]["boot"], *counts]
 
 
-def _note(reader: Reader, bulk: Bulk, went: Part, boots: Sequence[list]) -> None:
+def _note(reader: Reader, bulk: Bulk, went: Part, boots: Sequence[list] = ()) -> None:
     books = names.books(went.group)
-    about = {"type": "drop", "group": went.group, "number": went.dropped_ns, "part": went.__dict__}
+    number = time.time_ns() if went.dropped_ns is None else went.dropped_ns
+    about = {"type": "drop", "group": went.group, "number": number, "part": went.__dict__}
     lines = [action(books, f"drop/{went.id}") + dumps(about) + b"\n"]
     for at in range(0, len(boots), BOOTS_AT_ONCE):
         document = {"type": "drop_boots", "group": went.group, "uuid": went.id, "boots": boots[at : at + BOOTS_AT_ONCE]}
@@ -172,12 +186,67 @@ def _there(reader: Reader) -> set[str]:
     return {row["uuid"] for row in reader.client.ask("GET", "/_cat/indices/bellrock-*?format=json&expand_wildcards=all&h=uuid")}
 
 
-def dropped(reader: Reader, limit: int = TOLD_MAX) -> list[Part]:
-    """See `pipeline.retention.Droppable.dropped`."""
-    there = _there(reader)
-    pages = reader.hits("bellrock-books-*", {"term": {"type": "drop"}}, sort=[{"number": "desc"}, {"_shard_doc": "asc"}], limit=limit + len(there))
-    parts = [Part(**hit["_source"]["part"]) for page in pages for hit in page]
-    return [part for part in parts if part.id not in there][:limit]
+class Dropped:
+    """What was dropped, as the books of all groups tell that are there; of others what they told before. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # owner of the rest
+        self._noted: dict[str, Part] = {}  # by the index's uuid, gone or not
+        self._going: set[str] = set()  # those of them that are there
+        self._last_ns = 0  # the newest number among the notes
+        self._seen_ns: dict[str, int] = {}  # when those that have no time were first seen to be gone
+        self._pattern = ""  # of the books that were read last
+        self._looked_s = self._read_s = float("-inf")
+        self._parts: list[Part] = []
+        self._drops = Drops([])
+
+    def forget(self) -> None:
+        """What is dropped by now is seen by the next question."""
+        with self._lock:
+            self._looked_s = float("-inf")
+
+    def parts(self, reader: Reader) -> list[Part]:
+        """All of them, the last first; at most DROPPED_KEPT_S old."""
+        with self._lock:
+            self._look(reader)
+            return self._parts
+
+    def drops(self, reader: Reader) -> Drops:
+        """The same, as it is asked for."""
+        with self._lock:
+            self._look(reader)
+            return self._drops
+
+    def _look(self, reader: Reader) -> None:
+        now_s = time.monotonic()
+        if now_s - self._looked_s <= DROPPED_KEPT_S:
+            return
+        pattern = reader.among(reader.books())
+        since_ns = self._last_ns - CLOCKS_NS if pattern == self._pattern and now_s - self._read_s <= WHOLE_EVERY_S else 0
+        # An index is noted before it goes: one that is not there is noted by now.
+        there = _there(reader)
+        query = all_of({"term": {"type": "drop"}}, {"range": {"number": {"gte": since_ns}}})
+        found = [hit["_source"] for page in reader.hits(reader.books(), query) for hit in page]
+        notes = {note["part"]["id"]: Part(**note["part"]) for note in found}
+        self._last_ns = max((note["number"] for note in found), default=self._last_ns)
+        is_known = since_ns > 0 and all(self._noted.get(uuid) == part for uuid, part in notes.items())
+        # Of groups that are away nothing is read, and what is known stays.
+        self._noted = notes if since_ns <= 0 and pattern == reader.books() else self._noted | notes
+        going = there & self._noted.keys()
+        if not is_known or going != self._going:
+            self._going = going
+            self._take(self._noted.keys() - going)
+        self._pattern, self._looked_s = pattern, now_s
+        self._read_s = now_s if since_ns <= 0 else self._read_s
+
+    def _take(self, uuids: Set[str]) -> None:
+        """Keeps what went, by uuid, as it is asked for."""
+        now_ns = time.time_ns()
+        parts = [self._noted[uuid] for uuid in uuids]
+        self._seen_ns = {part.id: self._seen_ns.get(part.id, now_ns) for part in parts if part.dropped_ns is None}
+        timed = (part if part.dropped_ns is not None else replace(part, dropped_ns=self._seen_ns[part.id]) for part in parts)
+        self._parts = sorted(timed, key=lambda part: part.dropped_ns or 0, reverse=True)
+        self._drops = Drops(self._parts)
 
 
 def gone(reader: Reader, nodes: Sequence[str] | None = None) -> Gone:

@@ -5,8 +5,8 @@ from typing import Any
 
 from pipeline.store.elastic.templates import LAYERS
 
-READER, RETENTION, ANALYST = "bellrock_reader", "bellrock_retention", "bellrock_analyst"
-_DROPPED = ("run", "sample", "message", "rollup", "letter", "job")
+READER, RETENTION, SUMMARIES, ARCHIVE, ANALYST = "bellrock_reader", "bellrock_retention", "bellrock_summaries", "bellrock_archive", "bellrock_analyst"
+_DROPPED = ("run", "sample", "minute", "hour", "message", "rollup", "letter", "job")
 
 
 def writer(group: str) -> str:
@@ -27,6 +27,14 @@ def roles(groups: Iterable[str]) -> dict[str, dict[str, Any]]:
             ],
         },
     }
+    found[SUMMARIES] = {
+        "cluster": ["monitor"],
+        "indices": [
+            {"names": ["bellrock-minute-*", "bellrock-hour-*"], "privileges": ["create_index", "manage", "read", "index"]},
+            {"names": ["bellrock-books-*"], "privileges": ["index"]},
+        ],
+    }
+    found[ARCHIVE] = {"cluster": [], "indices": [{"names": ["bellrock-archive-*"], "privileges": ["create_index", "manage", "read", "index", "delete"]}]}
     found[ANALYST] = {"cluster": [], "indices": [{"names": ["bellrock-*"], "privileges": ["read", "view_index_metadata"]}]}
     for group in groups:
         own = {"names": [f"bellrock-*-{group}-*", f"bellrock-*-{group}"], "privileges": ["create_index", "manage", "read", "index", "create_doc", "delete"]}

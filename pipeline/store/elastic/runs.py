@@ -42,9 +42,11 @@ def of_job(job: str, uid: int | None, given: Given | None) -> dict[str, Any]:
 
 
 def in_window(job: str, window: Window | None) -> dict[str, Any]:
-    """As `of_job`, within the time of a window with `given`."""
-    if window is None or window.given is None:
+    """As `of_job`, within the time of a window."""
+    if window is None:
         return of_job(job, None, None)
+    if window.given is None:
+        return all_of(of_job(job, None, None), _claims_in(window))
     given = window.given
     end = {"bool": {"should": [{"range": {"start": {"lt": given.end_ns}}}, {"bool": {"must_not": [{"terms": {"node": list(given.followed)}}]}}], "minimum_should_match": 1}}
     began = all_of({"range": {"start": {"gte": given.begin_ns}}}, end)
@@ -52,10 +54,11 @@ def in_window(job: str, window: Window | None) -> dict[str, Any]:
     return all_of(of_job(job, window.uid, given), *_in_time(window), either)
 
 
-def nodes(reader: Reader, job: str, uid: int, pattern: str | None = None) -> list[str]:
-    """See `pipeline.store.Store.nodes`."""
-    query = all_of({"term": {"job": job}}, {"term": {"uid": uid}}, reader.committed(KIND))
-    found = reader.composite(reader.patterns(KIND) if pattern is None else pattern, query, [{"node": {"terms": {"field": "node"}}}])
+def nodes(reader: Reader, job: str, uid: int, window: Window | None = None) -> list[str]:
+    """See `pipeline.store.Store.nodes`. window: only by claims that count in it."""
+    in_time = [] if window is None else [_claims_in(window)]
+    query = all_of({"term": {"job": job}}, {"term": {"uid": uid}}, *in_time, reader.committed(KIND))
+    found = reader.composite(pattern_of(reader, window), query, [{"node": {"terms": {"field": "node"}}}])
     return sorted(bucket["key"]["node"] for bucket in found)
 
 
@@ -65,30 +68,34 @@ def table(
     """The runs that claim a job, and those of its window. known: the nodes from which records claim it, None where they are to be looked for. Raises
     TooManyRuns for more than `limit`."""
     pattern = pattern_of(reader, window)
+    query = query_of(reader, job, window, span, known)
+    source = True if len(columns) > _FILTERED_MAX else list(columns) or ["seq"]
+    pages = [page_table([hit["_source"] for hit in page], columns) for page in _pages(reader, pattern, query, source, job, limit)]
+    return pa.concat_tables([pa.schema([_RUN.arrow.field(name) for name in columns]).empty_table(), *pages])
+
+
+def query_of(reader: Reader, job: str, window: Window | None, span: tuple[int, int] | None, known: Sequence[str] | None) -> dict[str, Any]:
+    """A filter for the runs that `table` gives out."""
     wanted = [in_window(job, window)]
     if window is not None and window.given is not None:
         wanted.append(_within(list(window.nodes), window))
     elif window is not None:
-        of_window = sorted({*window.nodes, *(nodes(reader, job, window.uid, pattern) if known is None else known)})
+        of_window = sorted({*window.nodes, *(nodes(reader, job, window.uid, window) if known is None else known)})
         wanted.append(_within(of_window, window))
     filters = [reader.committed(KIND)]
     if span is not None:
         filters += [{"range": {"start": {"lte": span[1]}}}, {"range": {"end": {"gte": span[0]}}}]
-    query = {"bool": {"filter": filters, "should": wanted, "minimum_should_match": 1}}
-    chunks: dict[str, list[pa.Array]] = {name: [] for name in columns}
-    source = True if len(columns) > _FILTERED_MAX else list(columns) or ["seq"]
-    for page in _pages(reader, pattern, query, source, job, limit):
-        documents = [hit["_source"] for hit in page]
-        try:
-            arrays = _columns(documents, columns)
-        except _MISFITS:
-            # Ours are as the schema says; what others wrote, without us, may be anything, and is no run.
-            documents = [document for document in documents if _fits(document, columns)]
-            arrays = _columns(documents, columns)
-        for name, array in zip(columns, arrays, strict=True):
-            chunks[name].append(array)
-    fields = [_RUN.arrow.field(name) for name in columns]
-    return pa.table([pa.chunked_array(chunks[field.name], field.type) for field in fields], schema=pa.schema(fields))
+    return {"bool": {"filter": filters, "should": wanted, "minimum_should_match": 1}}
+
+
+def page_table(documents: list[dict], columns: Sequence[str]) -> pa.Table:
+    """Documents as a table; those that are no runs are left out."""
+    try:
+        arrays = _columns(documents, columns)
+    except _MISFITS:
+        # Ours are as the schema says; what others wrote, without us, may be anything, and is no run.
+        arrays = _columns([document for document in documents if _fits(document, columns)], columns)
+    return pa.Table.from_arrays(arrays, schema=pa.schema([_RUN.arrow.field(name) for name in columns]))
 
 
 def _pages(reader: Reader, pattern: str, query: dict, source: Any, job: str, limit: int) -> Iterator[list[dict]]:
@@ -178,3 +185,8 @@ def _within(of_window: list[str], window: Window) -> dict[str, Any]:
 
 def _in_time(window: Window) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"range": {"start": {"lte": window.to_ns}}}, {"range": {"end": {"gte": window.from_ns}}}
+
+
+def _claims_in(window: Window) -> dict[str, Any]:
+    from_ns, to_ns = window.claims
+    return {"range": {"start": {"gte": from_ns, "lte": to_ns}}}

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 # The longer ones later.
 DAYS = {"day": 1, "week": 7, "month": 30}
 # Indices of a group in each period, by class of data: a test holds them to `templates.LAYERS` and `parts.CLASSES`.
-INDICES = {"runs": 1, "samples": 2, "messages": 1, "rollups": 1, "letters": 1, "job_events": 1}
-# Those that go by months whatever the period is: a test holds them to `names.MONTHLY`.
-MONTHLY = ("letters", "messages")
+INDICES = {"runs": 1, "samples": 2, "minutes": 1, "hours": 1, "messages": 1, "rollups": 1, "letters": 1, "job_events": 1}
+# Those that go by months, and by years, whatever the period is: a test holds them to `names.MONTHLY` and `names.YEARLY`.
+MONTHLY, YEARLY = ("letters", "messages", "minutes"), ("hours",)
+YEAR_DAYS = 365
+# Shards of the archive, which is of all groups: an index a year, for ten years and the one begun, and one of states, each with a copy.
+ARCHIVE = 24
 # What is kept for ever is reckoned so: ten years.
 EVER_DAYS = 3650
 # Where nothing is known of how long records are kept.
@@ -23,7 +26,7 @@ PER_NODE = 1000
 
 @dataclass(frozen=True)
 class Budget:
-    """shards: there will be so many of `groups` groups with indices of a `period`; allowed: the cluster takes so many; others: of these it has so many
+    """shards: there will be so many of `groups` groups with indices of a `period`, besides ARCHIVE of the archive; allowed: the cluster takes so many; others: of these it has so many
     that are not ours. copied: groups with two nodes or more, which keep each shard twice. advice: what to set where that is too many, else ""."""
 
     shards: int
@@ -45,7 +48,8 @@ def budget(groups: int, days: int | Mapping[str, int], period: str, shards_per_n
     by_class = dict.fromkeys(INDICES, days) if isinstance(days, int) else days
     allowed = shards_per_node * data_nodes
     found = {name: (groups + copied) * _of_group(by_class, name) for name in DAYS}
-    advice = "" if found[period] + others <= allowed else _advice(found, period, allowed, others, data_nodes)
+    beside = others + (ARCHIVE if groups else 0)
+    advice = "" if found[period] + beside <= allowed else _advice(found, period, allowed, beside, data_nodes)
     return Budget(found[period], allowed, advice, groups, period, others, data_nodes, copied)
 
 
@@ -69,7 +73,8 @@ def _advice(found: Mapping[str, int], period: str, allowed: int, others: int, da
 def _of_group(days: Mapping[str, int], period: str) -> int:
     found = 1  # the books
     for data, indices in INDICES.items():
-        touched = -(-(days.get(data, DEFAULT_DAYS) or EVER_DAYS) // DAYS["month" if data in MONTHLY else period]) + 1
+        length = YEAR_DAYS if data in YEARLY else DAYS["month" if data in MONTHLY else period]
+        touched = -(-(days.get(data, DEFAULT_DAYS) or EVER_DAYS) // length) + 1
         # Letters have no index for what came from before.
         found += indices * (touched + (data != "letters"))
     return found

@@ -8,7 +8,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -18,10 +18,10 @@ import pyarrow as pa
 from pipeline.rollup import COLUMNS, run_columns
 from pipeline.schema import KINDS
 from pipeline.store import (
-    BEGIN, CONFLICT, MESSAGES_MAX, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded, named_samples,
+    BEGIN, CONFLICT, MESSAGES_MAX, RUNS_MAX, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded, named_samples,
 )  # fmt: skip
 from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batch, check_clock
-from pipeline.store.elastic import audit, booked, budget, components, documents, messages, names, retention, rollups, runs, samples
+from pipeline.store.elastic import audit, booked, budget, components, documents, messages, names, ordered, retention, rollups, runs, samples
 from pipeline.store.elastic.away import GroupAway, Groups
 from pipeline.store.elastic.books import Books, TakenOver
 from pipeline.store.elastic.bulk import Body, Bulk, action, bodies_of, removals
@@ -30,18 +30,17 @@ from pipeline.store.elastic.health import NodesSeen, group_states
 from pipeline.store.elastic.job_events import JobEvents
 from pipeline.store.elastic.reader import Reader
 from pipeline.store.elastic.runs import Asked
+from pipeline.store.elastic.summaries import Summaries, summaries
 from pipeline.store.mark import Key, Mark
-from pipeline.store.parts import CLASSES, TOLD_MAX, Part
+from pipeline.store.parts import CLASSES, TOLD_MAX, Drops, Part
+from pipeline.store.sought import OfJob, Sought
+from pipeline.store.summaries import HOURS, MINUTES, Due, Told
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Runs that are given out at once, as in the DuckDB store; none are merged here.
-RUNS_MAX = 4_000_000
 HIGH_WATER_SHOWN_MAX = 1000
-# How old may be what is known of indices that were dropped.
-DROPPED_KEPT_S = 1.0
 # Letters of a group that are kept, and how many more may come before some are dropped.
 LETTERS_KEPT = 100_000
 LETTERS_SLACK = 10_000
@@ -54,6 +53,7 @@ class ElasticsearchStore:
 
     few_runs = 100  # of each it unpacks a block of its neighbours, too
     is_grouped = True
+    seconds_of = "rollups"
 
     def __init__(self, settings: Settings, group: str | None = None) -> None:
         if settings.period not in names.PERIODS:
@@ -67,6 +67,7 @@ class ElasticsearchStore:
         self._marks = booked.Marks()
         self._groups = Groups(self._reader, self._marks)
         self._nodes = NodesSeen()
+        self._summaries = Summaries(self.client, self._bulk, self._reader)
         self._books = None if group is None else Books(self.client, self._bulk, self._reader, names.check_group(group), settings.period)
         self._append_lock = threading.Lock()  # owner of _books, _is_open, _taken
         self._is_open = self._begins_anew = False
@@ -77,7 +78,7 @@ class ElasticsearchStore:
         self._closed = False
         # Of this object: groups may begin anew, and their commits bear the same numbers again.
         self._token = secrets.token_hex(8)
-        self._gone: tuple[float, list[Part]] = float("-inf"), []  # when it was looked what was dropped
+        self._dropped = retention.Dropped()
 
     # -- writing
 
@@ -203,7 +204,7 @@ class ElasticsearchStore:
         known: Sequence[str] | None = None,
         most: int | None = None,
     ) -> pa.Table:
-        """See `Store.runs`. Of a job's records those are sought that began up to a week before its window or after it."""
+        """See `Store.runs`. None are merged."""
         fields = KINDS["run"].arrow.names
         unknown = [c for c in columns or () if c not in fields]
         if unknown:
@@ -212,6 +213,21 @@ class ElasticsearchStore:
         if known is None and window is not None and window.given is not None:
             known = window.given.nodes
         return self._ask(lambda reader: runs.table(reader, job, wanted, window, span, known, RUNS_MAX if most is None else most), _nodes_of(window), known)
+
+    def run_counts(self, sought: Sought) -> dict[str, int]:
+        """See `Orderly.run_counts`."""
+        nodes = _nodes_of(sought.window) if isinstance(sought, OfJob) else None
+        return self._ask(lambda reader: ordered.counts(reader, sought), nodes)
+
+    def ordered_runs(self, sought: Sought, nodes: Sequence[str]) -> Generator[pa.Table]:
+        """See `Orderly.ordered_runs`. A question for each node; where one fails midway, all of it is to be asked again."""
+        known = self._ask(lambda reader: ordered.claiming(reader, sought), nodes)
+        for node in nodes:
+            yield from self._ask(lambda reader, node=node: ordered.ordered(reader, sought, node, known), (node,), (node,))
+
+    def run_days(self, before_ns: int) -> dict[tuple[int, str], int]:
+        """See `Orderly.run_days`."""
+        return self._ask(lambda reader: ordered.days(reader, before_ns), None)
 
     def nodes(self, job: str, uid: int) -> list[str]:
         """See `Store.nodes`."""
@@ -300,16 +316,18 @@ class ElasticsearchStore:
 
     def components(self, from_ns: int, to_ns: int, node: str | None = None, kinds: Sequence[str] | None = None, but: Sequence[str] = ()) -> list[Heard]:
         """See `Store.components`; of the groups that are there."""
-        asked = () if node is None else (node,)
-        return self._ask(lambda reader: components.components(reader, node, kinds, but, from_ns, to_ns), asked, asked or None)
+        asked, kept_ns = () if node is None else (node,), self.kept_from_ns("samples")
+        return self._ask(lambda reader: components.components(reader, node, kinds, but, from_ns, to_ns, kept_ns), asked, asked or None)
 
     def called(self, component: str, nodes: Sequence[str], names: Sequence[str], stems: Sequence[str], from_ns: int, to_ns: int) -> list[Heard]:
         """See `Store.called`."""
-        return self._ask(lambda reader: components.called(reader, component, nodes, names, stems, from_ns, to_ns), nodes, nodes) if nodes else []
+        kept_ns = self.kept_from_ns("samples")
+        return self._ask(lambda reader: components.called(reader, component, nodes, names, stems, from_ns, to_ns, kept_ns), nodes, nodes) if nodes else []
 
     def telling(self, component: str, nodes: Sequence[str], from_ns: int, to_ns: int) -> set[str]:
         """See `Store.telling`."""
-        return self._ask(lambda reader: components.telling(reader, component, nodes, from_ns, to_ns), nodes, nodes) if nodes else set()
+        kept_ns = self.kept_from_ns("samples")
+        return self._ask(lambda reader: components.telling(reader, component, nodes, from_ns, to_ns, kept_ns), nodes, nodes) if nodes else set()
 
     def samples(
         self, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int = SAMPLES_MAX, names: Sequence[str] | None = None
@@ -322,7 +340,8 @@ class ElasticsearchStore:
 
     def sums_of(self, component: str, node: str, begins: str, names: Sequence[str], from_ns: int, to_ns: int) -> dict[str, dict[str, float]]:
         """See `Store.sums_of`."""
-        return self._ask(lambda reader: components.sums_of(reader, component, node, begins, names, from_ns, to_ns), (node,), (node,))
+        kept_ns = self.kept_from_ns("samples")
+        return self._ask(lambda reader: components.sums_of(reader, component, node, begins, names, from_ns, to_ns, kept_ns), (node,), (node,))
 
     def messages(
         self, node: str, from_ns: int, to_ns: int, severity: int = 7, event: str | None = None, skip: int = 0, most: int = MESSAGES_MAX
@@ -371,6 +390,43 @@ class ElasticsearchStore:
 
         return self._ask(ask, ())
 
+    # -- summaries
+
+    def summary_groups(self) -> list[str]:
+        """See `Summarisable.summary_groups`: its own, or, of one that takes no records, all that have books."""
+        self._check_open()
+        return sorted(self._reader.heads(None)) if self._group is None else [self._group]
+
+    def due(self, group: str, settled_ns: int) -> Due | None:
+        """See `Summarisable.due`. What others wrote without commits counts if it is there when its hour is summarised."""
+        self._check_open()
+        return self._summaries.due(group, settled_ns, self._drops().kept_from_by_group("samples").get(group, 0))
+
+    def told(self, due: Due, after: Told | None, limit: int) -> list[Told]:
+        """See `Summarisable.told`."""
+        self._check_open()
+        return self._summaries.told(due, after, limit)
+
+    def put_summaries(self, due: Due, minutes: pa.Table, hours: pa.Table) -> None:
+        """See `Summarisable.put_summaries`. Where a node's samples lie in several groups, each of these has a row of it."""
+        self._check_open()
+        self._summaries.put(due, {MINUTES: minutes, HOURS: hours})
+
+    def done(self, due: Due) -> None:
+        """See `Summarisable.done`."""
+        self._check_open()
+        self._summaries.done(due)
+
+    def summarised_ns(self) -> int:
+        """See `Summarisable.summarised_ns`."""
+        self._check_open()
+        return self._summaries.summarised_ns(self._drops().kept_from_by_group("samples"))
+
+    def summaries(self, data: str, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int) -> pa.Table:
+        """See `Summarisable.summaries`."""
+        nodes = {node for node, _ in of}
+        return self._ask(lambda reader: summaries(reader, data, component, of, from_ns, to_ns), nodes, nodes)
+
     # -- retention
 
     def expired(self, before_ns: Mapping[str, int]) -> list[Part]:
@@ -384,18 +440,22 @@ class ElasticsearchStore:
         try:
             return retention.drop(self._reader, self._bulk, part)
         finally:
-            self._gone = float("-inf"), []
+            self._dropped.forget()
 
     def dropped(self, limit: int = TOLD_MAX) -> list[Part]:
         """See `pipeline.retention.Droppable.dropped`; what others drop, up to DROPPED_KEPT_S later."""
-        self._check_open()
-        if limit != TOLD_MAX:
-            return retention.dropped(self._reader, limit)
-        looked_s, gone = self._gone
-        if time.monotonic() - looked_s > DROPPED_KEPT_S:
-            looked_s, gone = time.monotonic(), retention.dropped(self._reader, limit)
-            self._gone = looked_s, gone
-        return list(gone)
+        return self._ask(self._dropped.parts, ())[:limit]
+
+    def dropped_ns(self, data: str, spans: Sequence[tuple[int, int]], group: str | None = None) -> list[int]:
+        """See `pipeline.retention.Droppable.dropped_ns`; as `dropped`."""
+        return self._drops().last_ns(data, spans, group)
+
+    def kept_from_ns(self, data: str) -> int:
+        """See `pipeline.retention.Droppable.kept_from_ns`; as `dropped`."""
+        return self._drops().kept_from_ns(data)
+
+    def _drops(self) -> Drops:
+        return self._ask(self._dropped.drops, ())
 
     def check_shards(self) -> budget.Budget:
         """See `pipeline.store.elastic.budget.check`."""
@@ -420,7 +480,7 @@ class ElasticsearchStore:
             marks = audit.boots(reader, self._marks, None, 0, known)
             letters = reader.count("bellrock-letter-*", reader.committed("letter"))
             last = booked.totals(reader)
-            return last, marks, retention.dropped(reader, retention.PARTS_MAX), letters, group_states(reader, last, known)
+            return last, marks, self._dropped.parts(reader), letters, group_states(reader, last, known)
 
         self._check_open()
         try:

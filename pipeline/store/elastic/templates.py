@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pipeline.schema import COMPONENT_LAYERS, KINDS, OTHER_LAYER, ROLLUP
+from pipeline.schema import COMPONENT_LAYERS, KINDS, OTHER_LAYER, ROLLUP, SUMMARY
 from pipeline.store.elastic import names
 
 # A longer text is not indexed (in the document it is whole): Lucene takes terms of 32,766 bytes, and a character may have four.
@@ -40,9 +40,13 @@ LAYERS = {
     "sample": (*sorted(set(COMPONENT_LAYERS.values())), OTHER_LAYER),
     "job": ("job",),
     "message": ("log",),
+    "minute": ("all",),
+    "hour": ("all",),
     "letter": ("all",),
 }
 LAYERS["rollup"] = LAYERS["run"]
+# What is made where records are stored.
+_DERIVED = {ROLLUP.name: ROLLUP, "minute": SUMMARY, "hour": SUMMARY}
 
 
 def layer_of(kind: str, event: dict) -> str:
@@ -59,7 +63,7 @@ def mapping(kind: str) -> dict[str, Any]:
     elif kind == "books":
         properties = _BOOKS
     else:
-        of_kind = ROLLUP if kind == ROLLUP.name else KINDS[kind]
+        of_kind = _DERIVED.get(kind) or KINDS[kind]
         fields = [field for field in of_kind.fields if field.elastic != "source"]
         properties = {}
         for field in fields:

@@ -1,5 +1,6 @@
 """The stores that the suite is run against: add a class here and it is held to the same."""
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,7 +23,9 @@ def _duckdb(folder: Path, request: pytest.FixtureRequest) -> Store:
 
 
 def _elasticsearch(folder: Path, request: pytest.FixtureRequest) -> Store:
-    return ElasticsearchStore(request.getfixturevalue("elastic"), "g1")
+    settings = request.getfixturevalue("elastic")
+    # A module of tests may want indices of another period.
+    return ElasticsearchStore(dataclasses.replace(settings, period=getattr(request.module, "PERIOD", settings.period)), "g1")
 
 
 class Taking:

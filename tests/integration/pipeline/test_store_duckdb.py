@@ -488,7 +488,7 @@ def test_merging_a_large_jobs_runs_changes_no_figure(tmp_path, monkeypatch):
     profiles = []
     for table in (whole, merged):
         runs = read_runs(table)
-        profiles.append(profile(runs, find_phases(*runs.spans()), a_job()).to_dict())
+        profiles.append(profile(runs, find_phases(runs), a_job()).to_dict())
     slowest = [
         [figures.pop("slowest_op")["seconds"], *(part.pop("slowest")["seconds"] for part in figures["latency"].values())] for figures in profiles
     ]

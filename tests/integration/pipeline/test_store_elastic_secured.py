@@ -9,11 +9,16 @@ import pytest
 import yaml
 
 from bellrock.stack.elasticsearch import Elasticsearch, Security, User
+from pipeline.archive.elastic import ElasticArchive
+from pipeline.retention import Keeper
 from pipeline.store import Appended, StoreError
 from pipeline.store.elastic.client import Settings
 from pipeline.store.elastic.roles import roles as roles_of
 from pipeline.store.elastic.roles import writer as role_of
 from pipeline.store.elastic.store import ElasticsearchStore
+from pipeline.store.summaries import HOURS, MINUTES
+from pipeline.summarise import Summariser
+from tests.integration.pipeline.test_archive import SUBJECT, everything, packed, put, table
 from tests.servers import started
 from tests.unit.pipeline.events import T0, job_event, message_event, run_event, sample_event
 
@@ -31,7 +36,8 @@ def node(server_folder, server_tls):
     older["indices"][1]["names"].remove("bellrock-message-log")
     roles, users = roles | {"older_writer": older}, users | {"older": User("write-old", ("older_writer",))}
     users |= {"analyst": User("ask-it", ("bellrock_analyst",))}
-    users |= {"keeper": User("keep-it", ("bellrock_reader", "bellrock_retention"))}
+    users |= {"keeper": User("keep-it", ("bellrock_reader", "bellrock_retention")), "summariser": User("sum-it-up", ("bellrock_reader", "bellrock_summaries"))}
+    users |= {"packer": User("pack-it", ("bellrock_reader", "bellrock_archive"))}
     made = started(Elasticsearch(server_folder(), name="g1", group="g1", security=Security(server_tls, "admin-it", users, roles)))
     yield made
     made.stop()
@@ -39,7 +45,8 @@ def node(server_folder, server_tls):
 
 def test_the_documented_roles_are_enough(node, server_tls, tmp_path, caplog):
     """One test: a start takes 15 s and more."""
-    for user, password in (("writer", "write-it"), ("reader", "read-it"), ("keeper", "keep-it"), ("analyst", "ask-it"), ("older", "write-old"), ("wrong", "read-it2")):
+    passwords = {"writer": "write-it", "reader": "read-it", "keeper": "keep-it", "summariser": "sum-it-up", "packer": "pack-it", "analyst": "ask-it", "older": "write-old", "wrong": "read-it2"}
+    for user, password in passwords.items():
         (tmp_path / user).write_text(f"{password}\n")
         (tmp_path / user).chmod(0o600)
 
@@ -57,6 +64,8 @@ def test_the_documented_roles_are_enough(node, server_tls, tmp_path, caplog):
         assert list(proof.boots.values()) == [(2, 2, 2)]
         store.close()
     check_worked_questions(open_as("analyst"))
+    check_summaries(open_as("reader"), open_as("summariser"))
+    check_archive(*(ElasticArchive(Settings([node.url], user, str(tmp_path / user), str(server_tls.ca)), "g1") for user in ("reader", "packer")))
     check_retention(open_as("reader"), open_as("keeper"))
     check_older_role(open_as("older", group="g1"), caplog)
     for store, what in (
@@ -67,6 +76,17 @@ def test_the_documented_roles_are_enough(node, server_tls, tmp_path, caplog):
         with pytest.raises(StoreError, match=what):
             store.append([run_event(5)])
         store.close()
+
+
+def check_archive(reader, packer):
+    """Who may read finds what who may pack has written, and writes nothing."""
+    blocks = packed(table(30))
+    with pytest.raises(StoreError, match=r"roles\.yml"):
+        put(reader, blocks)
+    second = put(packer, blocks, put(packer, blocks))
+    assert reader.states([SUBJECT]) == {SUBJECT: second} and everything(reader, second).equals(table(30))
+    reader.close()
+    packer.close()
 
 
 def check_older_role(store, caplog):
@@ -96,6 +116,20 @@ def check_worked_questions(store):
     assert found["E6"]["job"][0]["key"] == "local-1" and found["E8"]["component"][0]["nodes"]["value"] == 1
     assert [(bucket["key"], bucket["doc_count"]) for bucket in found["E9"]["instance"]] == [("cn1", 1)]
     store.close()
+
+
+def check_summaries(reader, summariser):
+    """The reader may not write them, the summariser may; samples that are not summarised do not go."""
+    assert summariser.summary_groups() == ["g1"]
+    with pytest.raises(StoreError, match="lacks a privilege"):
+        Summariser(reader).look()
+    assert Keeper(reader, {"samples": 1}).report()["held_ns"] is not None
+    Summariser(summariser).look()
+    of = "agent", [("cn1", "cn1")], T0 - 3600 * 10**9, T0 + 3600 * 10**9
+    assert [sum(row["count"]) for data in (MINUTES, HOURS) for row in reader.summaries(data, *of).to_pylist()] == [1, 1]
+    assert Keeper(reader, {"samples": 1}).report()["held_ns"] is None
+    for store in (reader, summariser):
+        store.close()
 
 
 def check_retention(reader, keeper):

@@ -1,32 +1,23 @@
 """Dropping what was kept long enough, on each store: what goes, what stays, and that an audit afterwards is clean."""
 
-import dataclasses
 import time
 
 import pytest
 
-from pipeline.retention import DAY_NS, Keeper, limits
-from pipeline.store import BEGIN, Appended, PlaceLost
+from pipeline.retention import Keeper, limits
+from pipeline.store import BEGIN, Appended, PlaceLost, StoreError
+from pipeline.store.elastic import retention
 from pipeline.store.elastic.store import ElasticsearchStore
+from pipeline.store.sought import DAY_NS
+from pipeline.summarise import Summariser
 from tests.unit.pipeline.events import job_event, run_event, sample_event
 
 TODAY = time.time_ns() // DAY_NS * DAY_NS
 KEY = ("cn1", 0xDEADBEEF)
 
 
-@pytest.fixture
-def open_store(request, tmp_path, open_store):
-    """With indices of a day each, so that some have ended."""
-    if request.node.callspec.params["open_store"] != "elasticsearch":
-        return open_store
-    opened = []
-
-    def make():
-        opened.append(ElasticsearchStore(dataclasses.replace(request.getfixturevalue("elastic"), period="day"), "g1"))
-        return opened[-1]
-
-    request.addfinalizer(lambda: [store.close() for store in opened])
-    return make
+# Indices of a day each, so that some have ended.
+PERIOD = "day"
 
 
 def at(day: int) -> dict:
@@ -50,12 +41,14 @@ def proven(store):
 
 
 def keep(store, **days) -> tuple:
+    Summariser(store).look()
     return Keeper(store, days).apply()
 
 
 def test_a_dry_run_tells_what_would_go_and_drops_nothing(store):
     assert store.append(some()) == Appended(runs=6, samples=3, jobs=1)
     store.version("local-1")
+    Summariser(store).look()
     parts = Keeper(store, {"runs": 10, "samples": 30, "letters": 1}).plan()
     told = {}
     for part in parts:
@@ -86,16 +79,71 @@ def test_an_audit_after_it_is_clean_and_what_went_is_told(open_store):
     assert proven(again).boots == {KEY: (4, 4, 4)} and again.boots()[0][1].missing == 0
 
 
+def test_it_is_known_of_any_time_when_records_of_it_went(open_store):
+    store = open_store()
+    store.append(some())
+    spans = [(TODAY - day * DAY_NS, TODAY - (day - 1) * DAY_NS - 1) for day in (40, 30, 20, 3)]
+    assert store.dropped_ns("runs", spans) == [0, 0, 0, 0]
+    since_ns = time.time_ns()
+    keep(store, runs=30)
+    keep(store, runs=10)
+    oldest, none, newer, recent = store.dropped_ns("runs", spans)
+    assert since_ns < oldest < newer < time.time_ns() and (none, recent) == (0, 0) and len(store.dropped(1)) == 1
+    assert store.dropped_ns("samples", spans) == [0, 0, 0, 0] and store.dropped_ns("runs", spans, store.dropped(1)[0].group) == [oldest, 0, newer, 0]
+    store.close()
+    assert open_store().dropped_ns("runs", spans) == [oldest, 0, newer, 0]
+
+
+def test_what_came_since_it_was_looked_at_does_not_go(store):
+    store.append(some())
+    store.version("local-1")
+    parts = store.expired({"runs": TODAY - 10 * DAY_NS})
+    store.append([run_event(11, **at(40)), run_event(12, **at(20))])
+    assert [store.drop(part) for part in parts] == [None] * len(parts) and store.version("local-1") == 8 and store.dropped() == []
+    assert sum(part.records for part in keep(store, runs=10)[0]) == 6
+
+
+def test_killed_before_its_time_is_noted_an_index_went_when_that_was_seen(open_store, monkeypatch):
+    store = open_store()
+    if not isinstance(store, ElasticsearchStore):
+        pytest.skip("elsewhere rows go in one transaction")
+    store.append(some())
+    store.version("local-1")
+    (part,) = store.expired({"runs": TODAY - 30 * DAY_NS})
+    note, span = retention._note, (part.first_ns, part.last_ns)
+
+    def killed(reader, bulk, went, *boots):
+        if went.dropped_ns is not None:
+            raise StoreError("killed")
+        note(reader, bulk, went, *boots)
+        assert store.dropped_ns("runs", [span]) == [0], "it is noted, and there"
+
+    monkeypatch.setattr(retention, "_note", killed)
+    with pytest.raises(StoreError, match="killed"):
+        store.drop(part)
+    went_ns = time.time_ns()
+    (seen_ns,) = store.dropped_ns("runs", [span])
+    assert went_ns < seen_ns and [one.dropped_ns for one in store.dropped()] == [seen_ns]
+    store.close()
+    again = open_store()
+    assert again.dropped_ns("runs", [span])[0] > seen_ns and proven(again).boots == {KEY: (7, 7, 7)}
+
+
 def test_samples_of_all_components_go_alike(store):
     days = (40, 40, 20, 3)
     store.append([sample_event(n, component="agent" if n % 2 else "block_device", **at(day)) for n, day in enumerate(days, 1)])
+    Summariser(store).look()
     (first,) = {part.first_ns for part in Keeper(store, {"samples": 30}).plan()}
     assert first == at(40)["start"]
     went, left = keep(store, samples=30)
     assert left == [] and sum(part.records for part in went) == 2 and proven(store).boots == {KEY: (2, 2, 2)}
-    assert [(one.component, one.first_ns) for one in store.components(0, TODAY + DAY_NS)] == [("agent", at(20)["start"]), ("block_device", at(3)["start"])]
+    since_ns = at(30)["start"]
+    assert [(one.component, one.first_ns) for one in store.components(since_ns, TODAY + DAY_NS)] == [("agent", at(20)["start"]), ("block_device", at(3)["start"])]
     keep(store, samples=10)
-    assert [one.component for one in store.components(0, TODAY + DAY_NS)] == ["block_device"] and store.status()["records_dropped"]["sample"] == 3
+    assert [one.component for one in store.components(at(15)["start"], TODAY + DAY_NS)] == ["block_device"]
+    heard = store.components(0, TODAY + DAY_NS)
+    assert [(one.component, one.first_ns) for one in heard] == [("agent", at(40)["start"]), ("block_device", at(40)["start"])], "summaries tell, to the hour"
+    assert store.status()["records_dropped"]["sample"] == 3
 
 
 def test_gaps_stay_known_and_what_comes_into_them_late_counts(store):

@@ -6,7 +6,7 @@ from pathlib import Path
 import jinja2
 import yaml
 
-from pipeline.store.elastic.roles import ANALYST, READER, RETENTION, roles
+from pipeline.store.elastic.roles import ANALYST, ARCHIVE, READER, RETENTION, SUMMARIES, roles
 
 ROOT = Path(__file__).resolve().parents[3]
 GROUPS = ("g1", "login_nodes")
@@ -24,7 +24,7 @@ def test_ansibles_template_gives_the_same_roles():
 def test_the_documents_roles_are_the_same():
     text = (ROOT / "docs/elasticsearch.md").read_text()
     told = {name: role for block in re.findall(r"```yaml\n(.*?)```", text, re.S) for name, role in yaml.safe_load(block).items()}
-    assert {name: told[name] for name in (READER, RETENTION, ANALYST)} == roles(())
+    assert {name: told[name] for name in (READER, RETENTION, SUMMARIES, ARCHIVE, ANALYST)} == roles(())
     # For all groups at once; the aliases are among its indices' names.
     (of_all,), (own, _) = told["bellrock_writer"]["indices"], roles(["g1"])["ingest_g1"]["indices"]
     assert of_all["privileges"] == own["privileges"] and told["bellrock_writer"]["cluster"] == roles(["g1"])["ingest_g1"]["cluster"]
