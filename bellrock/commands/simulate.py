@@ -10,7 +10,7 @@ from bellrock.errors import EXIT_CODES, UsageError
 
 # Of either way to say what is simulated.
 OF_KINDS = ("job_count", "nodes", "records", "kinds")
-OF_MACHINE = ("machine", "scale", "hours", "intensity", "faults", "trees")
+OF_MACHINE = ("machine", "scale", "hours", "intensity", "faults", "noise", "trees")
 # Of --trees alone.
 OF_TREES = ("look_every", "job_names")
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -21,7 +21,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     help=f"""Write what simulated jobs would have left, with the truth that their profiles must show beside it. All follows from --seed.
 
 Either a mix of kinds of job that take turns: n-n, n-m, n-1 and 1-1 (files of one's own, of groups, of all, of the first process alone), checkpoint,
-random-read, metadata-storm. Or, with any of --machine, --scale, --hours, --intensity, --faults, --trees, a virtual machine: a queue of applications
+random-read, metadata-storm. Or, with any of --machine, --scale, --hours, --intensity, --faults, --noise, --trees, a virtual machine: a queue of applications
 on compute nodes, forwarding nodes, storage and metadata servers that they share (docs/simulate.md). truth.jsonl has a line for each job.
 
 \b
@@ -50,7 +50,8 @@ Examples:
 @click.option("--scale", type=click.FloatRange(0, 1, min_open=True), default=0.025, show_default=True, help="Virtual machine: its size, as a part of that described.")
 @click.option("--hours", type=click.FloatRange(0, 1000, min_open=True), default=1.0, show_default=True, help="Virtual machine: for so long jobs begin; those that run then go on to their end.")
 @click.option("--intensity", type=click.FloatRange(0.01, 100), default=1.0, show_default=True, help="Virtual machine: so many times as much I/O in the same time.")
-@click.option("--faults", metavar="KIND,…", help="Virtual machine: what goes wrong: slow-ost, slow-forwarding, n-1-aggressor, metadata-storm, cache-thrashing, login-storm.")
+@click.option("--faults", metavar="KIND,…", help="Virtual machine: what goes wrong: slow-ost, slow-forwarding, n-1-aggressor, metadata-storm, cache-thrashing, login-storm; slow-ost:20 is twenty of them.")
+@click.option("--noise", is_flag=True, help="Virtual machine: components differ, are scrubbed and worked at, and take now more and now less time.")
 @click.option("--trees", type=_FOLDER, metavar="DIR", help="Virtual machine: write what its nodes' sources would have left, a tree a node for bellrock-agent --root, with its topology and accounting.")
 @click.option("--look-every", type=click.IntRange(1, 3600), default=10, show_default=True, metavar="SECONDS", help="With --trees: how often servers' files are looked at.")
 @click.option("--job-names/--no-job-names", default=True, show_default=True, help="With --trees: whether jobs' names reach the servers, as with Lustre's jobid_var.")
@@ -74,6 +75,7 @@ def simulate(
     hours: float,
     intensity: float,
     faults: str | None,
+    noise: bool,
     trees: Path | None,
     look_every: int,
     job_names: bool,
@@ -90,7 +92,7 @@ def simulate(
         raise UsageError(f"{of_trees[0]} is for --trees", "give --trees DIR, too, or leave it out")
     start_ns = command.read_start(start)
     if of_machine:
-        source = command.virtual_machine(machine, scale, hours, intensity, _words(faults), seed, start_ns)
+        source = command.virtual_machine(machine, scale, hours, intensity, _words(faults), seed, start_ns, noise=noise)
     else:
         source = Plan(seed, job_count, nodes, records, check_kinds(_words(kinds) if kinds is not None else list(KINDS)), start_ns)
     where = {"state": state_dir, "out": out, "lwfs_logs": lwfs_logs, "trees": trees}

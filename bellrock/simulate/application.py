@@ -33,16 +33,19 @@ def pace(application: Application, seed: int) -> tuple[float, float]:
     return float(rng.uniform(*PACE_BYTES_S)), float(rng.uniform(*PACE_FILES_S))
 
 
-def model(application: Application, nodes: int, per_node: int, usual: tuple[float, float], factor: float, intensity: float, rng: np.random.Generator) -> Model:
+def model(
+    application: Application, nodes: int, per_node: int, usual: tuple[float, float], factor: float, intensity: float, rng: np.random.Generator,
+    irregular: float = IRREGULAR,
+) -> Model:  # fmt: skip
     """One run of an application on so many nodes. usual: its `pace`. factor: its `slowness`. intensity: how many times as much I/O as described it does in
-    the same time, since it computes the less."""
+    the same time, since it computes the less. irregular: share of its operations that follow no pattern."""
     script = Script(rng, nodes, per_node)
     for number, step in enumerate(application.begin):
-        _step(script, application, step, f"input{number}.", usual, factor)
+        _step(script, application, step, f"input{number}.", usual, factor, irregular)
     for cycle in range(int(rng.integers(application.cycles[0], application.cycles[1] + 1))):
         script.compute(float(rng.uniform(*application.compute_s)) / intensity)
         for number, step in enumerate(application.cycle):
-            _step(script, application, step, f"step{cycle:04d}.{number}.", usual, factor)
+            _step(script, application, step, f"step{cycle:04d}.{number}.", usual, factor, irregular)
     steps = (*application.begin, *application.cycle)
     return script.model(
         application.name, application.name.lower(), mode_read=_mode(steps, "read"), mode_write=_mode(steps, "write") or ("N-N" if _has_files(steps) else None)
@@ -57,7 +60,7 @@ def _has_files(steps: Sequence[Step]) -> bool:
     return any(step.op == "files" for step in steps)
 
 
-def _step(script: Script, application: Application, step: Step, name: str, usual: tuple[float, float], factor: float) -> None:
+def _step(script: Script, application: Application, step: Step, name: str, usual: tuple[float, float], factor: float, irregular: float) -> None:
     if step.op == "files":
         file = script.files(name, ".tmp", step.files * script.processes)[:: step.files]
         script.storm(file, step.files, step.bytes, step.files / usual[1] * factor)
@@ -73,7 +76,7 @@ def _step(script: Script, application: Application, step: Step, name: str, usual
     offset = np.arange(len(who)) * (runs * run_step) if is_shared else 0
     seconds = max(runs * count * step.request / usual[0] * factor, STEP_S)
     script.transfer(
-        step.op, who, file, seconds, runs=runs, count=count, size=step.request, offset=offset, stride=step.request, run_step=run_step, irregular=IRREGULAR,
+        step.op, who, file, seconds, runs=runs, count=count, size=step.request, offset=offset, stride=step.request, run_step=run_step, irregular=irregular,
         stripes=step.stripes,
     )  # fmt: skip
 

@@ -23,15 +23,17 @@ TELL_S = 2.0
 MEAN_RECORDS_MAX = 1_000_000
 
 
-def virtual_machine(name: str, scale: float, hours: float, intensity: float, faults: Sequence[str], seed: int, start_ns: int) -> "VirtualMachine":
-    """The machine of that name or file, at a part of its size, with what goes wrong there. Raises UsageError."""
+def virtual_machine(name: str, scale: float, hours: float, intensity: float, faults: Sequence[str], seed: int, start_ns: int, *, noise: bool = False) -> "VirtualMachine":
+    """The machine of that name or file, at a part of its size, with what goes wrong there, and noise or none. Raises UsageError."""
     from bellrock.simulate.description import read_machine
     from bellrock.simulate.faults import draw
+    from bellrock.simulate.noise import draw_noise
     from bellrock.simulate.schedule import Plan
     from bellrock.simulate.virtual import VirtualMachine
 
     machine = read_machine(name).scaled(scale)
-    return VirtualMachine(Plan(machine, seed, hours, intensity, draw(faults, machine, seed, hours), start_ns))
+    more = draw_noise(machine, seed, hours) if noise else None
+    return VirtualMachine(Plan(machine, seed, hours, intensity, draw(faults, machine, seed, hours), start_ns, more))
 
 
 def run_simulate(

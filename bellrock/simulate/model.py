@@ -63,6 +63,8 @@ class Burst:
 
     def span(self) -> tuple[int, int]:
         """When the first run of all begins and the last one ends, ns since the job's start."""
+        if self.slots == 1:
+            return int(self.start_ns.min()), int(self.end_ns.max())
         first, last = self.slot, (self.runs - 1) * self.slots + self.slot + 1
         return int(self.edges(np.array([first])).min()), int(self.edges(np.array([last])).max())
 
@@ -130,6 +132,15 @@ class Model:
         bursts = [replace(burst, start_ns=then(burst.start_ns), end_ns=then(burst.end_ns)) for burst in self.bursts]
         steps = [replace(step, begin_ns=int(begin), end_ns=int(end)) for step, begin, end in zip(self.steps, begin_ns, end_ns, strict=True)]
         return replace(self, bursts=bursts, steps=steps, wall_ns=wall_ns)
+
+
+    def cut(self, count: int) -> "Model":
+        """The model of a job that ended after so many steps, at least one: what ends a job comes as long after the last of them."""
+        if count == len(self.steps):
+            return self
+        last = self.steps[count - 1]
+        wall_ns = last.end_ns + self.wall_ns - self.steps[-1].end_ns
+        return replace(self, steps=self.steps[:count], bursts=self.bursts[: last.last], wall_ns=wall_ns)
 
 
 @dataclass(frozen=True)

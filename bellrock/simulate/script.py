@@ -6,7 +6,7 @@ from bellrock.simulate.model import Burst, FileGroup, Model, Step
 
 S = 10**9
 MS = 10**6
-# A pause at least so long ends a phase (the gap rule's 5 s and some more), one at most so long does not.
+# A pause at least so long ends a phase (the 5 s of anomaly/phases.py and some more), one at most so long does not.
 PHASE_BREAK_S = 6.0
 PHASE_HOLDS_S = 3.0
 # Processes do the same thing with so much of a difference: the share of a burst by which the last starts later, or ends earlier.

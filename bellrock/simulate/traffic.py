@@ -1,12 +1,12 @@
 """What a job's bursts put on the servers of a virtual machine."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from bellrock.simulate.description import Machine
-from bellrock.simulate.faults import Fault
+from bellrock.simulate.faults import THRASHING, Fault
 from bellrock.simulate.model import METADATA_OPS, Burst, Model, Step
 
 S = 10**9
@@ -14,8 +14,6 @@ S = 10**9
 RPC_BYTES = 1 << 20
 # A job's first file lies so many targets further than that of the job before.
 TARGET_STEP = 7
-# A read-ahead that throws away what it read before it is asked for (Beacon, section 4.1).
-THRASHING = 3.5
 
 
 @dataclass(frozen=True)
@@ -35,19 +33,21 @@ class Load:
 
 
 def loads(
-    machine: Machine, model: Model, number: int, first_node: int, start_ns: int, faults: list[Fault], *, by_source: bool = False
+    machine: Machine, model: Model, number: int, first_node: int, start_ns: int, faults: Sequence[Fault], *, by_source: bool = False
 ) -> Iterator[Load]:
     """What each of a job's bursts puts on forwarding nodes ("forwarding"), targets ("storage") and metadata servers ("metadata"), in order.
 
     number, first_node: of the job. start_ns: when it starts, on the clock of the faults. by_source: what comes to a target or metadata server by
     different forwarding nodes is told apart."""
+    # Of a month's faults most are long over, or to come.
+    faults = [fault for fault in faults if fault.begin_s * S < start_ns + model.wall_ns and fault.end_s * S > start_ns]
     for step in model.steps:
         for burst in model.bursts[step.first : step.last]:
             yield from _loads_of(machine, model, step, burst, number, first_node, start_ns, faults, by_source)
 
 
 def _loads_of(
-    machine: Machine, model: Model, step: Step, burst: Burst, number: int, first_node: int, start_ns: int, faults: list[Fault], by_source: bool = False
+    machine: Machine, model: Model, step: Step, burst: Burst, number: int, first_node: int, start_ns: int, faults: Sequence[Fault], by_source: bool = False
 ) -> Iterator[Load]:
     begin_ns, end_ns = burst.span()
     forwarder = (first_node + burst.process // model.per_node) // machine.forwarding.each
@@ -55,9 +55,11 @@ def _loads_of(
     moved = operations * burst.size
 
     def load(layer: str, place: np.ndarray, bytes_: np.ndarray, count: np.ndarray, source: np.ndarray | None = None) -> Load:
-        distinct, where = np.unique(place if source is None else place * machine.forwarders + source, return_inverse=True)
-        component, by = (distinct, None) if source is None else np.divmod(distinct, machine.forwarders)
-        return Load(layer, burst.op, begin_ns, end_ns, burst.size, component, _sums(where, bytes_), _sums(where, count), by)
+        # Numbers of components are few: to count is several times faster than to sort.
+        where = place if source is None else place * machine.forwarders + source
+        used = np.flatnonzero(np.bincount(where))
+        component, by = (used, None) if source is None else np.divmod(used, machine.forwarders)
+        return Load(layer, burst.op, begin_ns, end_ns, burst.size, component, _sums(where, bytes_)[used], _sums(where, count)[used], by)
 
     yield load("forwarding", forwarder, moved, operations)
     if burst.op in METADATA_OPS:
@@ -65,8 +67,9 @@ def _loads_of(
         yield load("metadata", nothing, nothing, operations, forwarder if by_source else None)
         return
     if burst.op == "read" and not step.is_shared:
-        thrashed = [fault.component for fault in faults if fault.kind == "cache-thrashing" and fault.holds((start_ns + step.begin_ns) / S)]
-        moved = np.where(np.isin(forwarder, thrashed), (moved * THRASHING).astype(np.int64), moved)
+        thrashed = {fault.component: fault.factor for fault in faults if fault.kind == "cache-thrashing" and fault.holds((start_ns + step.begin_ns) / S)}
+        for where, factor in thrashed.items():
+            moved = np.where(forwarder == where, (moved * (THRASHING * factor)).astype(np.int64), moved)
     file, stripes = burst.file, step.stripes
     if burst.file_step:
         file = (file[:, None] + burst.file_step * np.arange(burst.runs)).ravel()
@@ -83,7 +86,7 @@ def _sums(where: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.bincount(where, weights=values).astype(np.int64)
 
 
-def demand(machine: Machine, model: Model, number: int, first_node: int, start_ns: int, faults: list[Fault], step: Step) -> tuple[np.ndarray, float, bool]:
+def demand(machine: Machine, model: Model, number: int, first_node: int, start_ns: int, faults: Sequence[Fault], step: Step) -> tuple[np.ndarray, float, bool]:
     """What a step asks of the machine where nobody is in the way: seconds of work a second of each server, shape (forwarding nodes + targets + 1,);
     the share of its speed that is the most it can get; and whether it is mostly metadata."""
     forwarding, storage = machine.forwarding, machine.storage

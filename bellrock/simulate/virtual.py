@@ -7,6 +7,7 @@ from typing import Any
 
 from bellrock.simulate import names
 from bellrock.simulate.model import METADATA_OPS, Job
+from bellrock.simulate.noise import Noise
 from bellrock.simulate.schedule import Plan, Run, jobs, simulate, slowness
 from bellrock.simulate.traffic import loads
 
@@ -44,8 +45,18 @@ class VirtualMachine:
         plan = self.plan
         return {
             "machine": asdict(plan.machine), "seed": plan.seed, "hours": plan.hours, "intensity": plan.intensity, "start_ns": plan.start_ns,
-            "faults": [asdict(fault) for fault in plan.faults],
+            "faults": [{name: value for name, value in asdict(fault).items() if value is not None} for fault in plan.faults],
+            **({} if plan.noise is None else self._noise(plan.noise)),
         }  # fmt: skip
+
+    @staticmethod
+    def _noise(noise: Noise) -> dict[str, Any]:
+        """Components' own speeds by kind, what a site knows of that is no fault, and agents that are away."""
+        told = ("kind", "component", "begin_s", "end_s", "factor")
+        speeds: dict[str, list[float]] = {}
+        for one in noise.speeds:
+            speeds.setdefault(one.kind, []).append(one.factor)
+        return {"speeds": speeds, "known": [{name: getattr(one, name) for name in told} for one in noise.known], "away": [asdict(one) for one in noise.away]}
 
     def _pace(self, run: Run) -> dict[str, Any]:
         """slowness: by how much this run's I/O is slower than is usual for the application. io_s: the time of its steps as it was."""

@@ -1,6 +1,6 @@
 """What each server of a virtual machine had to do, and when."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -8,7 +8,9 @@ import numpy as np
 from bellrock.simulate.description import Machine
 from bellrock.simulate.faults import Fault
 from bellrock.simulate.model import OPS, Job
+from bellrock.simulate.noise import Noise
 from bellrock.simulate.traffic import loads
+from bellrock.simulate.trees import queueing
 
 S = 10**9
 MS = 10**6
@@ -70,6 +72,10 @@ class Layer:
         return self.rows.take(self.rows.source == source)
 
 
+# What `Activity` has loads of, in the order of its fields.
+LAYERS = ("forwarding", "storage", "metadata", "held")
+
+
 @dataclass(frozen=True)
 class Activity:
     """By layer; held: of forwarding nodes, threads that wait for a file that many nodes share, as loads of no operations, their milliseconds of the whole
@@ -86,14 +92,21 @@ class Activity:
 @dataclass(frozen=True)
 class Sight:
     """What all servers' files are made from. Looks are numbered from 0, when all counters are 0, to `looks`, `every_s` seconds apart, from `start_s` on, since
-    the epoch. with_jobs: jobs' names reach the servers."""
+    the epoch. with_jobs: jobs' names reach the servers. noise: what there is besides faults; begin_s: where on its clock the first look is."""
 
     machine: Machine
-    faults: list[Fault]
+    faults: Sequence[Fault]
     activity: Activity
     start_s: int
     every_s: int
     with_jobs: bool
+    noise: Noise | None = None
+    begin_s: int = 0
+
+    def slowness(self, layer: str, component: int) -> np.ndarray:
+        """How many times its usual time a component takes for its work, in each second, shape (seconds,)."""
+        factor = queueing.slowness(self.faults, layer, component, self.seconds)
+        return factor if self.noise is None else factor * self.noise.service(layer, component, self.begin_s, self.seconds)
 
     @property
     def looks(self) -> int:
@@ -110,30 +123,35 @@ class Sight:
         return self.start_s + look * self.every_s
 
 
-def gather(machine: Machine, faults: list[Fault], jobs: Iterable[Job], start_ns: int) -> Activity:
+def gather(machine: Machine, faults: Sequence[Fault], jobs: Iterable[Job], start_ns: int) -> Activity:
     """What all jobs, and all others until the last job has ended, asked of the servers."""
-    parts: dict[str, list[Rows]] = {"forwarding": [], "storage": [], "metadata": []}
+    parts: dict[str, list[Rows]] = {layer: [] for layer in LAYERS}
     end_ms = 1
     job_ids = {}
-    held: list[Rows] = []
     for job in jobs:
         job_ids[job.number] = job.job_id
-        begin_ns = job.start_ns - start_ns
-        end_ms = max(end_ms, -(-(begin_ns + job.model.wall_ns) // MS))
-        for load in loads(machine, job.model, job.number, job.first_node, begin_ns, faults, by_source=True):
-            count = len(load.component)
-            first, last = ((begin_ns + instant_ns) // MS for instant_ns in (load.begin_ns, load.end_ns))
-            parts[load.layer].append(
-                Rows(
-                    np.full(count, first), np.full(count, max(last, first + 1)), np.full(count, OPS.index(load.op), dtype=np.int8),
-                    np.full(count, job.number, dtype=np.int32), load.component.astype(np.int32),
-                    (load.component if load.source is None else load.source).astype(np.int32), load.bytes, load.operations,
-                )
-            )  # fmt: skip
-            end_ms = max(end_ms, last)
-        held += _held(machine, job, begin_ns)
-    parts["metadata"] += _others(machine, faults, end_ms)
-    return Activity(Layer(parts["forwarding"]), Layer(parts["storage"]), Layer(parts["metadata"]), Layer(held), end_ms, job_ids)
+        end_ms = max(end_ms, -(-(job.end_ns - start_ns) // MS))
+        for layer, rows in of_job(machine, faults, job, start_ns):
+            parts[layer].append(rows)
+    parts["metadata"] += of_others(machine, faults, end_ms)
+    return Activity(*(Layer(parts[layer]) for layer in LAYERS), end_ms, job_ids)
+
+
+def of_job(machine: Machine, faults: Sequence[Fault], job: Job, start_ns: int) -> Iterator[tuple[str, Rows]]:
+    """What a job asked of the servers: one of LAYERS, and loads there."""
+    begin_ns = job.start_ns - start_ns
+    for load in loads(machine, job.model, job.number, job.first_node, begin_ns, faults, by_source=True):
+        count = len(load.component)
+        first, last = ((begin_ns + instant_ns) // MS for instant_ns in (load.begin_ns, load.end_ns))
+        yield (
+            load.layer,
+            Rows(
+                np.full(count, first), np.full(count, max(last, first + 1)), np.full(count, OPS.index(load.op), dtype=np.int8),
+                np.full(count, job.number, dtype=np.int32), load.component.astype(np.int32),
+                (load.component if load.source is None else load.source).astype(np.int32), load.bytes, load.operations,
+            ),
+        )  # fmt: skip
+    yield from (("held", rows) for rows in _held(machine, job, begin_ns))
 
 
 def _held(machine: Machine, job: Job, begin_ns: int) -> Iterator[Rows]:
@@ -157,7 +175,7 @@ def others_first(machine: Machine) -> list[int]:
     return first
 
 
-def _others(machine: Machine, faults: list[Fault], end_ms: int) -> Iterator[Rows]:
+def of_others(machine: Machine, faults: Sequence[Fault], end_ms: int) -> Iterator[Rows]:
     """What others ask the metadata server for: evenly, but where a storm begins and ends."""
     first = others_first(machine)
     for place, other in enumerate(machine.others):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
 import numpy as np
@@ -40,12 +41,31 @@ class Load:
         work_s = self.rows.bytes / forwarding.bytes_s + self.rows.operations * (self._request_s / forwarding.threads)
         busy = queueing.busy(self.rows.begin_ms, self.rows.end_ms, work_s, seconds)
         busy = np.maximum(busy, queueing.busy(held.begin_ms, held.end_ms, held.bytes / 1000, seconds))
-        self.slow = queueing.slowness(sight.faults, "slow-forwarding", number, seconds)
+        self.slow = sight.slowness("forwarding", number)
         self.waits = queueing.waits(busy * self.slow, forwarding.threads, forwarding.each * sight.machine.compute.processes)
 
     def service_s(self, size: np.ndarray, second: np.ndarray) -> np.ndarray:
         """How long a thread takes for a request of so many bytes."""
         return (size * (self._threads / self._bytes_s) + self._request_s) * self.slow[second]
+
+    def served(self, operations: Sequence[str]) -> "Served":
+        """What it did of some operations, second by second."""
+        seconds = len(self.slow)
+        done = moved(self.rows.of_ops(operations), 1000, (1, seconds))
+        count, bytes_ = (_by_second(done.look - 1, values, seconds) for values in (done.operations, done.bytes))
+        used = np.flatnonzero(count)
+        service_s = self.service_s(bytes_[used] / count[used], used)
+        return Served(used, count[used], service_s, service_s * self.waits[used])
+
+
+@dataclass(frozen=True)
+class Served:
+    """Seconds in which there were requests, from 0; how many; and how long one was served and waited on the average, s."""
+
+    second: np.ndarray
+    count: np.ndarray
+    service_s: np.ndarray
+    wait_s: np.ndarray
 
 
 def write_log(sight: Sight, number: int, log: TextIO) -> None:
@@ -55,19 +75,14 @@ def write_log(sight: Sight, number: int, log: TextIO) -> None:
     lines: list[tuple[str, np.ndarray]] = []
     total, queued = np.zeros(seconds, dtype=np.int64), np.zeros(seconds)
     for kind, operations in KINDS.items():
-        done = moved(load.rows.of_ops(operations), 1000)
-        second = done.look - 1
-        count, bytes_ = (_by_second(second, values, seconds) for values in (done.operations, done.bytes))
-        used = np.flatnonzero(count)
-        service_s = load.service_s(bytes_[used] / count[used], used)
-        wait_s = service_s * load.waits[used]
-        for what, mean in (("exe", service_s), ("wait", wait_s)):
+        served = load.served(operations)
+        for what, mean in (("exe", served.service_s), ("wait", served.wait_s)):
             buckets = np.zeros((seconds, len(BOUNDS_S) + 1), dtype=np.int64)
-            buckets[used] = queueing.spread(count[used], mean, BOUNDS_S)
+            buckets[served.second] = queueing.spread(served.count, mean, BOUNDS_S)
             lines.append((f"{kind} {what}", np.cumsum(buckets, axis=0)))
-        total += count
+        total[served.second] += served.count
         # Little's law.
-        queued[used] += count[used] * wait_s
+        queued[served.second] += served.count * served.wait_s
     groups = np.cumsum(total) // GROUP_REQUESTS
     for name, _ in lines:
         log.write(f"{_stamp(sight.start_s - 1)}{name}:{' 0' * (len(BOUNDS_S) + 1)}\n")
@@ -88,13 +103,15 @@ def _by_second(second: np.ndarray, values: np.ndarray, seconds: int) -> np.ndarr
     return result
 
 
-def read_ahead(asked: np.ndarray, fetched: np.ndarray) -> dict[str, np.ndarray]:
+def read_ahead(asked: np.ndarray, fetched: np.ndarray, discarded_first: int = 0) -> dict[str, np.ndarray]:
     """What a mount's read-ahead has counted by each look, pages, by what was asked for and what came from the targets by then, shape (looks,) each. Counts of a
-    look are of what came since that before, as the kernel's are: none ever falls, whenever a fault begins or ends."""
+    look are of what came since that before, as the kernel's are: none ever falls, whenever a fault begins or ends. discarded_first: where something was asked for
+    before the first look, what of it was thrown away; hits and misses are then right but for what they were at that look."""
     # What came beyond what was asked for was thrown away. Parts of a load are rounded down apart, so that what came lags by a page now and then.
-    discarded = np.maximum.accumulate(np.maximum(fetched - asked, 0))
+    discarded = np.maximum.accumulate(np.maximum(fetched - asked, discarded_first))
     windows = asked // WINDOW_PAGES
-    misses = windows + np.cumsum(np.minimum(np.diff(discarded, prepend=0), np.diff(asked - windows, prepend=0)))
+    hits = asked - windows
+    misses = windows + np.cumsum(np.minimum(np.diff(discarded, prepend=discarded[0]), np.diff(hits, prepend=hits[0])))
     return {"hits": asked - misses, "misses": misses, "read_but_discarded": discarded}
 
 

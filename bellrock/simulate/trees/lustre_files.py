@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from bellrock.simulate.trees import queueing
 from bellrock.simulate.trees.lustre_text import PROC, JobStats, Stat, Table, brw_stats, log_row, requests_line, stats
 
 PAGE_BYTES = 4096
@@ -126,11 +127,10 @@ class Service:
 
     def add(self, which: int, count: int, wait_s: float, service_s: float) -> None:
         """So many requests of one of its operations."""
-        wait_us, service_us = round(wait_s * 1e6), round(service_s * 1e6)
-        depth = min(round(wait_s / service_s), 10_000) if service_s else 0
+        wait_us, service_us, depth, active = (int(value) for value in queueing.told(wait_s, service_s, self._threads[0]))
         self._waits.add(count, count * wait_us)
         self._depth.add(count, count * depth)
-        self._active.add(count, count * min(depth + 1, self._threads[0]))
+        self._active.add(count, count * active)
         self._timeout.add(count, count * 15)
         self._buffers.add(count, count * 64)
         self._served[which].add(count, count * service_us)

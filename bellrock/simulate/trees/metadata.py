@@ -1,6 +1,9 @@
 """The files of the metadata server in use."""
 
 from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
 
 from bellrock.simulate import names
 from bellrock.simulate.model import OPS
@@ -21,6 +24,22 @@ MDT_KIB, MDT_FILES = 8 << 30, 1 << 31
 FULL_SHARE = (1, 4)
 
 
+class Queue:
+    """How long requests wait for the metadata server, look by look, and are served there."""
+
+    def __init__(self, sight: Sight) -> None:
+        machine, rows = sight.machine, sight.activity.metadata.of(0)
+        busy = queueing.busy(rows.begin_ms, rows.end_ms, rows.operations / machine.metadata.operations_s, sight.seconds)
+        slow = sight.slowness("metadata", 0)
+        self._service_s = THREADS / machine.metadata.operations_s * queueing.over(slow, np.ones(len(slow)), sight.every_s)
+        self._waits = queueing.over(queueing.waits(busy * slow, THREADS, others_first(machine)[-1]), busy, sight.every_s)
+
+    def times(self, look: int | np.ndarray) -> tuple[Any, Any]:
+        """How long a request waited, and was served, between a look and that before, s; of several, one element each."""
+        service_s = self._service_s[look - 1]
+        return service_s * self._waits[look - 1], service_s
+
+
 class Target:
     """The metadata target: its loads, and its counters as they stand, by job and by client."""
 
@@ -29,10 +48,7 @@ class Target:
         self.name = f"{machine.file_system}-{names.metadata_target(0)}"
         self._rows, self._every_ms, self._looks = rows, sight.every_s * 1000, sight.looks
         clients = others_first(machine)
-        work_s = rows.operations / machine.metadata.operations_s
-        busy = queueing.busy(rows.begin_ms, rows.end_ms, work_s, sight.seconds)
-        self._service_s = THREADS / machine.metadata.operations_s
-        self._waits = queueing.over(queueing.waits(busy, THREADS, clients[-1]), busy, sight.every_s)
+        self._queue = Queue(sight)
         self._files = metadata_target(self.name, sight.with_jobs)
         self._clients = [nid(names.FORWARDING_NET, number) for number in range(clients[0])]
         self._clients += [nid(names.OTHERS_NET, number) for number in range(clients[-1] - clients[0])]
@@ -61,13 +77,14 @@ class Target:
     def changed(self, look: int, done: Moved, second: int, service: Service) -> Iterator[File]:
         """Its files at a look, by which it has done so much more."""
         clients, has_jobs = set(), False
+        times_s = self._queue.times(look)
         for client, op, _, count in summed(done, self._rows.source, self._rows.op):
             if count:
                 name = NAME[OPS[op]]
                 self._files.add_of_client(self._clients[client], name, count)
                 self._files.counts.add(name, count)
                 clients.add(client)
-                service.add(name == "close", count, self._service_s * float(self._waits[look - 1]), self._service_s)
+                service.add(name == "close", count, *times_s)
         yield self._files.counted(second)
         yield from (self._files.export(self._clients[client], second) for client in sorted(clients))
         if self._files.jobs is not None:

@@ -6,13 +6,16 @@ one thread (Kleinrock, Queueing Systems I, 3.2). No more than all clients but on
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from bellrock.simulate.faults import Fault
+from bellrock.simulate.faults import SLOWS, Fault
 
 # No server is taken for busier.
 RHO_MAX = 0.999
+# No request finds more before it.
+DEPTH_MAX = 10_000
 # Parts of an exponential distribution are whole multiples of this, so that no two processors round differently.
 PARTS = 1_000_000
 
@@ -30,12 +33,12 @@ def busy(begin_ms: np.ndarray, end_ms: np.ndarray, work_s: np.ndarray, seconds: 
     return np.diff(np.interp(grid, instants, done)) if len(instants) else np.zeros(seconds)
 
 
-def slowness(faults: list[Fault], kind: str, component: int, seconds: int) -> np.ndarray:
-    """How many times its usual time a server takes for its work, in each second, shape (seconds,)."""
+def slowness(faults: Sequence[Fault], layer: str, component: int, seconds: int) -> np.ndarray:
+    """How many times its usual time a server of a layer takes for its work, in each second, shape (seconds,). Faults may begin before the first of these."""
     factor = np.ones(seconds)
     for fault in faults:
-        if fault.kind == kind and fault.component == component:
-            factor[int(fault.begin_s) : math.ceil(fault.end_s)] /= fault.factor
+        if SLOWS.get(fault.kind) == layer and fault.component == component:
+            factor[max(int(fault.begin_s), 0) : math.ceil(max(min(fault.end_s, seconds), 0))] /= fault.factor
     return factor
 
 
@@ -44,6 +47,15 @@ def waits(rho: np.ndarray, threads: int, clients: int) -> np.ndarray:
     rho = np.clip(rho, 0.0, RHO_MAX)
     power = math.sqrt(2 * (threads + 1)) - 1
     return np.minimum(rho**power / (threads * (1 - rho)), max(clients - 1, 0) / threads)
+
+
+def told(wait_s: np.ndarray | float, service_s: np.ndarray | float, threads: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """What a service of so many threads counts for each request: how long it waited and was served, us, how many it found before it (Little's law), and how
+    many were with it; whole numbers."""
+    wait_s, service_s = np.asarray(wait_s), np.asarray(service_s)
+    before = np.minimum(np.rint(np.divide(wait_s, service_s, out=np.zeros_like(service_s), where=service_s > 0)), DEPTH_MAX).astype(np.int64)
+    wait_us, service_us = (np.rint(times_s * 1e6).astype(np.int64) for times_s in (wait_s, service_s))
+    return wait_us, service_us, before, np.minimum(before + 1, threads)
 
 
 def over(values: np.ndarray, weight: np.ndarray, every: int) -> np.ndarray:

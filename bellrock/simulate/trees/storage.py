@@ -1,6 +1,7 @@
 """The files of object storage servers."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -30,15 +31,15 @@ class Queue:
         storage, rows, seconds = sight.machine.storage, sight.activity.storage.of(number), sight.seconds
         self._bytes_s, self._request_s = storage.bytes_s, storage.request_us / 1e6
         busy = queueing.busy(rows.begin_ms, rows.end_ms, rows.bytes / self._bytes_s + rows.operations * self._request_s, seconds)
-        slow = queueing.slowness(sight.faults, "slow-ost", number, seconds)
+        slow = sight.slowness("storage", number)
         # How long a request waits, in times of its service, and how long its service is, in usual times.
         self._waits = queueing.over(queueing.waits(busy * slow, 1, others_first(sight.machine)[-1]), busy, sight.every_s)
         self._slow = queueing.over(slow, busy, sight.every_s)
 
-    def times(self, look: int, size: int) -> tuple[float, float]:
-        """How long a request of so many bytes waited, and was served, between a look and that before, s."""
-        service_s = (size / self._bytes_s + self._request_s) * float(self._slow[look - 1])
-        return service_s * float(self._waits[look - 1]), service_s
+    def times(self, look: int | np.ndarray, size: int | np.ndarray) -> tuple[Any, Any]:
+        """How long a request of so many bytes waited, and was served, between a look and that before, s; of several, one element each."""
+        service_s = (size / self._bytes_s + self._request_s) * self._slow[look - 1]
+        return service_s * self._waits[look - 1], service_s
 
 
 class Target:

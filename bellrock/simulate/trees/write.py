@@ -37,7 +37,8 @@ def write_servers(
     every_s: between looks. with_jobs: job_stats name jobs. tell: hears how many nodes are written, of how many."""
     plan = machine.plan
     description = plan.machine
-    sight = Sight(description, plan.faults, gather(description, plan.faults, machine.jobs(), plan.start_ns), plan.start_ns // S, every_s, with_jobs)
+    activity = gather(description, plan.faults, machine.jobs(), plan.start_ns)
+    sight = Sight(description, plan.holds_up, activity, plan.start_ns // S, every_s, with_jobs, plan.noise)
     nodes = folder / "nodes"
     nodes.mkdir(parents=True, exist_ok=True)
     told: dict[str, dict[str, int]] = {}

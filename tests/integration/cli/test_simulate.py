@@ -155,6 +155,15 @@ def test_a_virtual_machine_leaves_trees_that_its_site_would_know(tmp_path):
     assert again.returncode == 2 and "is not empty" in again.stderr
 
 
+def test_noise_is_told_beside_faults_in_number(tmp_path):
+    flags = ["--out", tmp_path, "--scale", 0.005, "--hours", 0.5, "--seed", 3, "--faults", "slow-ost:2,slow-forwarding:1", "--noise", "--json"]
+    done = run(*flags)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert sorted(fault["kind"] for fault in told["faults"]) == ["slow-forwarding", "slow-ost", "slow-ost"] and all(fault["strength"] > 1.3 for fault in told["faults"])
+    assert len(told["speeds"]["speed-ost"]) == 3 and told["known"]
+
+
 def test_how_far_the_trees_are_is_told_and_they_can_be_broken_off(tmp_path, monkeypatch):
     said: list[str] = []
 
@@ -193,6 +202,8 @@ def read_queue(path: Path):
         (["--state", "o", "--scale", "0.025", "--no-job-names"], "--job-names is for --trees"),
         (["--trees", "o", "--machine", "nowhere"], "nowhere"),
         (["--trees", "o", "--faults", "rain"], "no kind 'rain'"),
+        (["--trees", "o", "--faults", "slow-ost:many"], "'many' is no number"),
+        (["--out", "o", "--noise", "--jobs", "3"], "leave one of them out"),
         (["--trees", "o", "--scale", "0.0001"], "too few"),
     ],
 )

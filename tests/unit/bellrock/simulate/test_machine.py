@@ -83,6 +83,13 @@ def test_all_get_the_same_share_of_a_full_server():
     assert speeds(demand, np.ones(3), np.zeros(3, dtype=bool), np.ones(2)) == pytest.approx([1 / 1.2, 1 / 1.2, 1.0])
 
 
+def test_where_nobody_is_in_the_way_all_go_at_full_speed_and_no_slower():
+    demand = np.array([[0.5, 0.1, 0.0], [0.4, 0.0, 0.0], [0.1, 0.9, 0.0]])
+    for capacity in (np.array([1.0, 1.0, 0.0]), np.array([1.0000001, 2.0, 1.0])):
+        assert speeds(demand, np.ones(3), np.zeros(3, dtype=bool), capacity).tolist() == [1.0, 1.0, 1.0]
+    assert speeds(demand, np.ones(3), np.zeros(3, dtype=bool), np.array([0.99, 1.0, 1.0])).max() < 1
+
+
 def test_what_one_leaves_another_gets():
     demand = np.array([[0.9, 0.0], [0.9, 2.0]])
     # The second is held up by the second server, so the first has more of the first one.
@@ -130,6 +137,13 @@ def test_the_same_seed_gives_the_same_runs_and_another_others():
         return told.hexdigest()
 
     assert digest(3) == digest(3) != digest(4)
+
+
+def test_a_seed_gives_what_it_always_gave():
+    p = plan(hours=1, seed=5, kinds=faults.KINDS)
+    runs = simulate(p)
+    told = repr([(run.number, run.first_node, [round(instant_s * 1000) for instant_s in (*run.begin, *run.end)]) for run in runs])
+    assert len(runs) == 49 and hashlib.sha256(told.encode()).hexdigest().startswith("a7f8ed99ae3c5356")
 
 
 def test_jobs_have_their_nodes_to_themselves():
@@ -195,8 +209,85 @@ def test_profiles_of_virtual_jobs_are_their_truth():
         ran = Job(
             job.job_id, job.job_id, job.uid, "simulated", job.user, job.model.program, "", "completed", True, job.start_ns, job.end_ns, 0, job.node_names[:1]
         )
-        found, known = profile(runs, find_phases(*runs.spans()), ran).to_dict(), truth(job)
+        found, known = profile(runs, find_phases(runs), ran).to_dict(), truth(job)
         for name in ("read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "errors", "files", "io_mode_read", "io_mode_write", "io_nodes", "phases"):
             assert found[name] == known[name], (job.model.kind, name)
         seen.add(job.model.kind)
     assert len(seen) >= 4
+
+
+MANY = ("slow-ost:30", "slow-forwarding:10", "n-1-aggressor:3", "cache-thrashing:10", "login-storm:6")
+
+
+def test_faults_in_number_lie_beside_each_other_and_all_is_told():
+    described = read_machine("taihulight").scaled(0.1)
+    found = faults.draw(("slow-ost", *MANY), described, 7, 720)
+    assert found[:1] == faults.draw(("slow-ost",), described, 7, 720) and found[0].strength is None
+    many = found[1:]
+    assert [fault.begin_s for fault in many] == sorted(fault.begin_s for fault in many)
+    assert {kind: sum(fault.kind == kind for fault in many) for kind in faults.KINDS} == {
+        "slow-ost": 30, "slow-forwarding": 10, "n-1-aggressor": 3, "metadata-storm": 0, "cache-thrashing": 10, "login-storm": 6,
+    }  # fmt: skip
+    for place, one in enumerate(found):
+        assert 0 <= one.begin_s < one.end_s <= 720 * 3600 and one.component < faults.components(one.kind, described)
+        for two in found[:place]:
+            is_apart = one.begin_s >= two.end_s + faults.APART_S - 1e-6 or two.begin_s >= one.end_s + faults.APART_S - 1e-6
+            assert is_apart or (faults.LAYERS[one.kind], one.component) != (faults.LAYERS[two.kind], two.component)
+    last_h = np.array([fault.end_s - fault.begin_s for fault in many]) / 3600
+    assert last_h.min() >= 1 / 6 - 1e-9 and last_h.max() <= 96 and 0.3 < (last_h < 1).mean() < 0.7
+    strength = np.array([fault.strength for fault in many])
+    assert strength.min() >= 1.3 and strength.max() <= 20 and 0.3 < (strength < np.sqrt(1.3 * 20)).mean() < 0.7
+    told = VirtualMachine(Plan(described, 7, 720, 1.0, found, START)).told()["faults"]
+    assert "strength" not in told[0] and all(one["strength"] == fault.strength for one, fault in zip(told[1:], many, strict=True))
+
+
+def test_strength_is_how_many_times_slower_what_has_the_fault_gets():
+    described = read_machine("taihulight").scaled(0.1)
+    usual = faults.capacity(described, [], 0.0)
+    for fault in faults.draw(MANY, described, 8, 720):
+        now = faults.capacity(described, [fault], fault.begin_s)
+        place = {"slow-ost": described.forwarders + fault.component, "slow-forwarding": fault.component, "login-storm": -1}.get(fault.kind)
+        if place is not None:
+            assert now[place] == pytest.approx(max(usual[place] / fault.strength, 0.05))
+            now[place] = usual[place]
+        assert (now == usual).all()
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [("slow-ost:", "'' is no number"), ("slow-ost:0", "'0' is no number"), ("slow-ost:-1", "no number"), ("slow-ost:99999", "no number"), ("rain:3", "no kind 'rain'"),
+     ("login-storm:400", "no metadata component has room")],
+)  # fmt: skip
+def test_what_cannot_be_ordered_is_refused(word, says):
+    with pytest.raises(UsageError, match=says):
+        faults.draw([word], read_machine("taihulight").scaled(0.1), 1, 100)
+
+
+def test_which_faults_hold_is_known_without_looking_at_all():
+    found = faults.draw(MANY, read_machine("taihulight").scaled(0.1), 9, 720)
+    timeline = faults.Timeline(found)
+    edges = [instant for fault in found[:20] for instant in (fault.begin_s, fault.end_s)]
+    for now_s in (0.0, *edges, *(edge - 0.001 for edge in edges), 1e9):
+        assert timeline.at(now_s) == [fault for fault in found if fault.holds(now_s)]
+    assert timeline.at(5.0) is timeline.at(5.5)
+
+
+def test_aggressors_of_faults_in_number_work_all_the_time_on_nodes_kept_for_them():
+    described = read_machine("taihulight").scaled(0.025)
+    wrong = [faults.Fault("n-1-aggressor", 1, 600.0, 5000.0, 1.0, 2.0)]
+    p = Plan(described, 1, 1.5, 1.0, wrong, START)
+    runs = simulate(p)
+    mine = [run for run in runs if run.until_s is not None]
+    assert mine and all(run.at_forwarder == 1 and run.first_node + run.nodes == described.compute.nodes for run in mine)
+    assert all(run.first_node + run.nodes <= described.compute.nodes - mine[0].nodes or run in mine for run in runs if run.first_node >= described.forwarding.each)
+    assert mine[0].begin[0] < 660 and 4930 < max(run.end[-1] for run in mine) < 5100
+    told = {job.number: job for job in jobs(p, runs)}
+    last = mine[-1]
+    model = told[last.number].model
+    assert len(model.steps) == len(last.end) and model.bursts[-1].end_ns.max() <= model.wall_ns and len(model.bursts) == model.steps[-1].last
+
+
+def test_nodes_kept_for_aggressors_must_leave_some():
+    described = read_machine("taihulight").scaled(0.004)
+    with pytest.raises(UsageError, match="larger --scale"):
+        simulate(Plan(described, 1, 0.1, 1.0, faults.draw(["n-1-aggressor:1"], described, 1, 0.1), START))

@@ -94,7 +94,7 @@ def test_a_long_time_of_a_metadata_server_takes_no_more_memory_than_a_short_one(
     begun = gather(described, [], [], START)
 
     def peak(looks):
-        long = replace(begun, metadata=activity.Layer(list(activity._others(described, [], looks * 10_000))), end_ms=looks * 10_000)
+        long = replace(begun, metadata=activity.Layer(list(activity.of_others(described, [], looks * 10_000))), end_ms=looks * 10_000)
         target = metadata.Target(Sight(described, [], long, START // 10**9, 10, True))
         tracemalloc.start()
         assert sum(1 for _ in target.looks()) == looks

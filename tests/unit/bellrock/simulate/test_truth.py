@@ -31,7 +31,7 @@ def profile_of(job, records):
         job.job_id, job.job_id, job.uid, "simulated", job.user, job.model.program, "", "completed", True, job.start_ns, job.end_ns, 0,
         job.node_names[:1],
     )  # fmt: skip
-    return profile(runs, find_phases(*runs.spans()), ran).to_dict()
+    return profile(runs, find_phases(runs), ran).to_dict()
 
 
 @pytest.mark.parametrize(
