@@ -1,1 +1,1 @@
-"""What a job's records tell: phases, by the gap rule until there is a detector."""
+"""What records tell: a job's phases, what in its profile hurts, and which servers are slow."""

@@ -1,0 +1,236 @@
+"""How well slow servers are found, on months of virtual machines whose faults are known.
+
+    make bench ONLY=detection
+    BELLROCK_DETECTION_SEEDS=101 BELLROCK_DETECTION_DAYS=5 BELLROCK_DETECTION_FOLDER=/var/tmp/months make bench ONLY=detection     # a trial
+
+Each seed is a month with faults of all kinds (`_month.FAULTS`) and one with none; a month of 30 days takes six minutes of processor time and a GB. With a folder they are kept,
+and taken from there the next time. Scored are the kinds in LAYER_OF: slow-ost and slow-forwarding.
+
+- A fault counts where its server was asked for something in 10 minutes of it. It is found where a finding lies in it by more than half.
+- A finding is false where no more than half of it lies in faults of its server: in known maintenance it is neither, as a site tells of that before. Scrubs are not excused.
+- f1 of a strength is of its faults, and of all false findings.
+- Beacon's rule looks at jobs of a fortieth of the machine's nodes or more, its 1,024 of TaihuLight's.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from anomaly.episodes import Episode, Screening
+from anomaly.service import Past, slowness
+from bellrock.simulate.minutes import JOB_LAYERS, Minutes
+from tests.bench import _month, _rules
+from tests.bench._month import FAULTS, Month, make
+
+SEEDS, DAYS = "101,102", "30"
+LOADED_MINUTES = 10
+# From so many nodes on jobs are large enough for Beacon's rule, on a machine of this many.
+LARGE_NODES, MACHINE_NODES = 1024, 40_960
+LAYER_OF = {"slow-ost": "storage", "slow-forwarding": "forwarding"}
+STRENGTHS = ((1.3, 2.0), (2.0, 4.0), (4.0, 8.0), (8.0, 20.0))
+WEEK_MINUTES = 7 * 24 * 60
+# Of a finding: component, first minute, minute after the last, minute in which it was known, and whether it is reported.
+COMPONENT, BEGIN, END, FOUND, REPORTED = range(5)
+
+
+@dataclass(frozen=True)
+class Served:
+    """What servers of one layer did, shape (minutes, components, kinds of requests), service in s; seen: shape (minutes, components)."""
+
+    ops: np.ndarray
+    bytes: np.ndarray
+    service_s: np.ndarray
+    seen: np.ndarray
+
+
+@dataclass
+class Score:
+    """faults: of each that counts its strength, whether it was found, and how many minutes after its begin (NaN where it was not). right, false, reported_false: findings."""
+
+    faults: np.ndarray
+    right: int
+    false: int
+    reported_false: int
+
+    def f1(self, least: float = 0.0, most: float = np.inf) -> float:
+        """Of the faults that are so strong; all that is false counts."""
+        of = self.faults[(self.faults[:, 0] >= least) & (self.faults[:, 0] < most)]
+        hit = of[:, 1].sum()
+        return float(2 * hit / max(len(of) + hit + self.false, 1))
+
+
+def served(part: Minutes, layer: str) -> Served:
+    """One layer's part of some minutes."""
+    if layer == "storage":
+        told = part.targets
+        figures = (told.read_ops + told.write_ops, told.read_bytes + told.write_bytes, told.service_us / 1e6)
+        return Served(*(values[..., None] for values in figures), seen=part.seen.targets)
+    node = part.forwarding
+    nothing = np.zeros_like(node.read_bytes)
+    ops, bytes_ = np.stack([node.read_ops, node.write_ops, node.metadata_ops], axis=-1), np.stack([node.read_bytes, node.write_bytes, nothing], axis=-1)
+    # The server's log tells seconds by kind; where the two do not agree on which there was, nothing can be said.
+    return Served(ops, bytes_, np.where(ops > 0, node.service_s, 0.0), part.seen.forwarding)
+
+
+class Detector:
+    """What `anomaly` finds in one layer, a day after the other: each is held against the days before, the first against itself."""
+
+    def __init__(self) -> None:
+        self._pasts: list[Past] = []
+        self._screening: Screening | None = None
+        self._ended: list[Episode] = []
+
+    def advance(self, day: Served) -> None:
+        is_first = self._screening is None
+        if self._screening is None:
+            self._screening = Screening(day.ops.shape[1])
+            self._pasts = [Past() for _ in range(day.ops.shape[2])]
+            self._learn(day)
+        costs = [past.cost() for past in self._pasts]
+        taken_s, expected_s, ops, moved, moving_s = (np.zeros(day.ops.shape[:2]) for _ in range(5))
+        for kind, cost in enumerate(costs):
+            if cost is not None:
+                taken_s += day.service_s[..., kind]
+                expected_s += cost.expected_s(day.ops[..., kind], day.bytes[..., kind])
+                ops += day.ops[..., kind]
+                moved += day.bytes[..., kind]
+                moving_s += np.where(day.bytes[..., kind] > 0, day.service_s[..., kind], 0.0)
+        known = [cost for cost in costs if cost is not None]
+        spread = max((cost.spread for cost in known), default=1.0)
+        peak = max((cost.peak_bytes_s for cost in known), default=0.0)
+        share = np.divide(moved, moving_s * peak, out=np.full(moved.shape, np.nan), where=moving_s * peak > 0)
+        self._ended += self._screening.advance(*slowness(taken_s, expected_s, ops, spread), share, day.seen, spread)
+        if not is_first:
+            self._learn(day)
+
+    def findings(self) -> np.ndarray:
+        """All so far, shape (findings, 5)."""
+        found = [*self._ended, *(self._screening.open() if self._screening is not None else [])]
+        return np.array([(one.component, one.begin, one.end, one.found, one.is_reported) for one in found], dtype=float).reshape(-1, 5)
+
+    def _learn(self, day: Served) -> None:
+        for kind, past in enumerate(self._pasts):
+            past.add(day.ops[..., kind], day.bytes[..., kind], day.service_s[..., kind])
+
+
+def months(folder: Path, seeds: list[int], days: float, faults: str) -> Iterator[Month]:
+    """Made where they are not there yet. faults: of thirty days; of fewer in proportion."""
+    words = (word.split(":") for word in faults.split(",") if word)
+    faults = ",".join(f"{kind}:{max(round(int(count) * min(days / _month.DAYS, 1)), 1)}" for kind, count in words)
+    for seed in seeds:
+        where = folder / f"{'faults' if faults else 'none'}-{seed}-{days:g}"
+        make(where, seed, days, faults=faults)
+        yield Month(where)
+
+
+def found_by(month: Month, layer: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """What each way finds in one layer of a month, and whether there was a load, shape (minutes, components)."""
+    detector, days, jobs = Detector(), [], []
+    least = LARGE_NODES * month.truth["machine"]["compute"]["nodes"] / MACHINE_NODES
+    large = np.array([job["number"] for job in month.jobs() if job["nodes"] >= least])
+    for part in month.parts():
+        day = served(part, layer)
+        detector.advance(day)
+        jobs.append(_by_jobs(part, layer, large, day.seen))
+        days.append((day.ops.sum(axis=-1), day.service_s.sum(axis=-1)))
+    ops, service_s = (np.concatenate(values) for values in zip(*days, strict=True))
+    simple = {"beacon": _rules.joined(np.concatenate(jobs)), "z": _rules.z_score(ops, service_s)}
+    return {"anomaly": detector.findings(), **{name: np.pad(rows, ((0, 0), (0, 1))) for name, rows in simple.items()}}, ops > 0
+
+
+def _by_jobs(part: Minutes, layer: str, large: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """What Beacon's rule says of each hour, by any of the large jobs, shape (hours, components). seen: shape (minutes, components)."""
+    minutes, components = seen.shape
+    is_slow = np.zeros((-(-minutes // _rules.HOUR), components), dtype=bool)
+    jobs = part.jobs
+    of = (jobs.layer == JOB_LAYERS.index(layer)) & np.isin(jobs.job, large)
+    job, component, minute, bytes_ = jobs.job[of], jobs.component[of], jobs.minute[of] - part.first, (jobs.read_bytes + jobs.write_bytes)[of]
+    key = job.astype(np.int64) << 32 | minute // _rules.HOUR
+    order = np.argsort(key, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else []:
+        moved = np.zeros((_rules.HOUR, components))
+        hour = minute[rows[0]] // _rules.HOUR
+        # A job's bytes are those of a minute that the server's agent saw.
+        np.add.at(moved, (minute[rows] % _rules.HOUR, component[rows]), np.where(seen[minute[rows], component[rows]], bytes_[rows], 0))
+        is_slow[hour] |= _rules.beacon(moved)
+    return is_slow
+
+
+def score(findings: np.ndarray, is_loaded: np.ndarray, faults: list[dict], known: list[dict]) -> Score:
+    """findings: shape (findings, 5); is_loaded: shape (minutes, components). faults, known: as the truth tells of them, those of the findings' layer alone."""
+    rows = []
+    for fault in faults:
+        begin, end = fault["begin_s"] / 60, fault["end_s"] / 60
+        if is_loaded[int(begin) : int(np.ceil(end)), fault["component"]].sum() >= LOADED_MINUTES:
+            hit = findings[[one[COMPONENT] == fault["component"] and _inside(one, [fault]) > 0.5 for one in findings]] if len(findings) else findings
+            rows.append((fault["strength"], float(len(hit) > 0), max(hit[:, FOUND].min() + 1 - begin, 0.0) if len(hit) else np.nan))
+    right = [_inside(one, faults) > 0.5 for one in findings]
+    false = [not is_right and _inside(one, known) <= 0.5 for one, is_right in zip(findings, right, strict=True)]
+    reported = sum(bool(one[REPORTED]) for one, is_false in zip(findings, false, strict=True) if is_false)
+    return Score(np.array(rows).reshape(-1, 3), int(sum(right)), int(sum(false)), reported)
+
+
+def _inside(finding: np.ndarray, spans: list[dict]) -> float:
+    """What part of a finding lies in those of its component."""
+    within = (min(one["end_s"] / 60, finding[END]) - max(one["begin_s"] / 60, finding[BEGIN]) for one in spans if one["component"] == finding[COMPONENT])
+    return sum(max(minutes, 0.0) for minutes in within) / (finding[END] - finding[BEGIN])
+
+
+def scored(month: Month, kind: str) -> tuple[dict[str, Score], int]:
+    """Of each way, and how many minutes there are."""
+    layer = LAYER_OF[kind]
+    found, is_loaded = found_by(month, layer)
+    faults = [one for one in month.truth["faults"] if one["kind"] == kind]
+    known = [one for one in month.truth["known"] if one["kind"] == "maintenance"] if layer == "forwarding" else []
+    return {name: score(findings, is_loaded, faults, known) for name, findings in found.items()}, len(is_loaded)
+
+
+def _sum(scores: list[Score]) -> Score:
+    return Score(np.concatenate([one.faults for one in scores]), *(sum(getattr(one, name) for one in scores) for name in ("right", "false", "reported_false")))
+
+
+def run() -> list[dict]:
+    seeds = [int(word) for word in os.environ.get("BELLROCK_DETECTION_SEEDS", SEEDS).split(",")]
+    days = float(os.environ.get("BELLROCK_DETECTION_DAYS", DAYS))
+    kept = os.environ.get("BELLROCK_DETECTION_FOLDER")
+    with tempfile.TemporaryDirectory() as folder:
+        at = Path(kept or folder)
+        with_faults = [{kind: scored(month, kind)[0] for kind in LAYER_OF} for month in months(at, seeds, days, FAULTS)]
+        healthy = [scored(month, kind) for month in months(at, seeds, days, "") for kind in LAYER_OF]
+    rows = []
+    by_kind = {kind: {name: _sum([one[kind][name] for one in with_faults]) for name in ("anomaly", "beacon", "z")} for kind in LAYER_OF}
+    for kind, of in by_kind.items():
+        for least, most in STRENGTHS:
+            what = f"{kind.replace('-', '_')}_{least:g}_to_{most:g}x"
+            is_so = (of["anomaly"].faults[:, 0] >= least) & (of["anomaly"].faults[:, 0] < most)
+            rows += _compared(f"f1_{what}", "F1", of, lambda one, least=least, most=most: one.f1(least, most))
+            rows.append({"name": f"faults_{what}", "value": int(is_so.sum()), "unit": "faults under load for 10 minutes"})
+        rows += _compared(f"false_{kind.replace('-', '_')}", "findings", of, lambda one: one.false)
+    every = {name: _sum([of[name] for of in by_kind.values()]) for name in ("anomaly", "beacon", "z")}
+    rows += _compared("f1_2x_and_up", "F1; the goal is 0.95", every, lambda one: one.f1(2.0))
+    rows += _compared("delay_median_s", "s from a fault's begin until it is found", every, _delay_s)
+    minutes = sum(count for _, count in healthy) / len(LAYER_OF)
+    well = {name: _sum([scores[name] for scores, _ in healthy]) for name in ("anomaly", "beacon", "z")}
+    rows += _compared("false_findings_per_week_healthy", "findings", well, lambda one: one.false * WEEK_MINUTES / minutes)
+    rows.append({"name": "false_reports_per_week_healthy", "value": well["anomaly"].reported_false * WEEK_MINUTES / minutes, "unit": "reports; the goal is 1"})
+    return rows
+
+
+def _delay_s(one: Score) -> float | None:
+    """The median; None where no fault was found."""
+    found = one.faults[one.faults[:, 1] > 0, 2]
+    return float(np.median(found)) * 60 if len(found) else None
+
+
+def _compared(name: str, unit: str, of: dict[str, Score], figure: Callable[[Score], float | None]) -> Iterator[dict]:
+    """A row, beside Beacon's rule, and another beside the z-score; none where there is no value."""
+    if figure(of["anomaly"]) is None:
+        return
+    for suffix, baseline, other in (("", "Beacon's rule", "beacon"), ("_z", "a z-score", "z")):
+        yield {"name": name + suffix, "value": figure(of["anomaly"]), "unit": unit, "baseline_name": baseline, "baseline": figure(of[other])}
