@@ -14,11 +14,12 @@ from .grouping import counts, highest, lowest, sums
 from .io_mode import io_modes, job_mode
 from .job import Job
 from .latency import slowest, took
+from .phase import Phase, nodes_of, operations_of, phase_of
 from .runs import Runs, read_runs
 from .series import peak_per_s
 
 LISTED_PHASES_MAX = 1000
-FORMAT = 3  # of the figures: raise it when one changes its meaning, and stored profiles are computed again
+FORMAT = 4  # of the figures: raise it when one changes its meaning, and stored profiles are computed again
 HEADLINE = (
     "job_id", "program", "nodes", "processes", "io_processes", "runtime_s", "read_bytes", "write_bytes", "read_ops", "write_ops",
     "metadata_ops", "mdops_avg", "bandwidth_avg_read", "bandwidth_avg_write", "bandwidth_peak_read", "bandwidth_peak_write",
@@ -36,13 +37,13 @@ class Profile:
 
     nodes: nodes of the job's launches and records. processes: N. io_processes: those with at least 1 % of the bytes of the busiest.
     runtime_s: launch to end; while the job runs, to its last operation. metadata_ops: open, close, stat, access, unlink, rename, mkdir,
-    rmdir, readdir, link, truncate, sync; mdops_avg: those inside phases ÷ phase time. bandwidth_avg_*: a direction's bytes ÷ the
+    rmdir, readdir, link, truncate, sync; mdops_avg: those inside phases ÷ phase time. bandwidth_avg_*: a direction's bytes inside phases ÷ the
     summed time from its first call's start to its last call's end in each phase; 0 where that time is 0. bandwidth_peak_*: the highest
-    second of the clock, a run's bytes spread evenly over its time. iops_avg: reads and writes ÷ the time from each phase's first of them to
+    second of the clock, a run's bytes spread evenly over its time. iops_avg: reads and writes inside phases ÷ the time from each phase's first of them to
     its last. io_mode_*: "N-N", "N-M", "N-1", "1-1" or None, see `io_mode`. files: distinct files with a read or write. mapped_bytes: length of memory mappings, whose use is not seen.
     folded_ops: operations whose sizes and times are means. io_nodes: nodes with a read or write. slowest_op: see `latency.slowest`.
     latency: {read, write, metadata}, each how long these operations took, see `latency.took`.
-    phase_list: at most 1000, those with most bytes, in order of time. operations, request_sizes: one entry a kind or power of two
+    phase_list: each a `Phase` as a dict, at most 1000, those with most bytes, in order of time. operations, request_sizes: one entry a kind or power of two
     (from ≤ size ≤ to; 0 for itself). granularity, unseen: see `Runs`; unseen_programs: how many. Where all that the job ran is unseen, what it did
     is not known: `to_dict` then gives None for each figure, never 0.
     """
@@ -91,7 +92,8 @@ class Profile:
 def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
     """The profile of `job` from its runs (a table is read with `read_runs`, leaving out other users' runs).
 
-    phases: int64 array, shape (phases, 2), start and end in ns, in order and disjoint. A run belongs to the first phase that it touches.
+    phases: int64 array, shape (phases, 2), start and end in ns, in order and disjoint. A run belongs to the first phase that it touches; one that touches none
+    is background: it counts in the job's sums, and in no figure of phases.
     """
     if isinstance(runs, pa.Table):
         runs = read_runs(runs, uid=job.uid)
@@ -104,8 +106,7 @@ def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
     reads, writes, metadata = runs.mask("read"), runs.mask("write"), runs.mask(*METADATA_OPS)
     read, write, both = (_direction(runs, which, phase, len(phases), n_in_pattern) for which in (reads, writes, reads | writes))
     phase_s = float((phases[:, 1] - phases[:, 0]).sum(dtype=np.float64)) / 1e9
-    metadata_inside = metadata & (phase >= 0)
-    metadata_by_phase = sums(phase[metadata_inside], runs.count[metadata_inside], len(phases))
+    metadata_by_phase = operations_of(runs, metadata, phase, len(phases))
     moved = runs.mask("read", "write")
     moved_by_process = sums(runs.process[moved], runs.bytes[moved], len(runs.process_keys))
     busiest = int(moved_by_process.max(initial=0))
@@ -124,11 +125,11 @@ def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
         write_ops=write.ops,
         metadata_ops=int(runs.count[metadata].sum()),
         mdops_avg=_ratio(int(metadata_by_phase.sum()), phase_s),
-        bandwidth_avg_read=_ratio(read.bytes, read.seconds),
-        bandwidth_avg_write=_ratio(write.bytes, write.seconds),
+        bandwidth_avg_read=_ratio(int(read.phase_bytes.sum()), read.seconds),
+        bandwidth_avg_write=_ratio(int(write.phase_bytes.sum()), write.seconds),
         bandwidth_peak_read=read.peak,
         bandwidth_peak_write=write.peak,
-        iops_avg=_ratio(both.ops, both.seconds),
+        iops_avg=_ratio(int(both.phase_ops.sum()), both.seconds),
         io_mode_read=job_mode(read.modes, read.phase_bytes),
         io_mode_write=job_mode(write.modes, write.phase_bytes),
         files=int((counts(runs.file[moved & (runs.file >= 0)], len(runs.paths)) > 0).sum()),
@@ -139,7 +140,7 @@ def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
         io_nodes=len({runs.process_keys[number][0] for number in np.unique(runs.process[moved]).tolist()}),
         slowest_op=slowest(runs, succeeded),
         latency={"read": took(runs, reads), "write": took(runs, writes), "metadata": took(runs, metadata)},
-        phase_list=_phase_list(phases, read, write, metadata_by_phase),
+        phase_list=_phase_list(phases, read, write, metadata_by_phase, nodes_of(runs, reads | writes | metadata, phase, len(phases))),
         operations=_operations(runs),
         request_sizes=_request_sizes(runs, reads, writes),
         granularity=runs.granularity,
@@ -147,15 +148,6 @@ def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
         unseen_programs=runs.unseen_programs,
         is_seen=len(runs) > 0 or not runs.unseen,
     )
-
-
-def phase_of(runs: Runs, phases: np.ndarray) -> np.ndarray:
-    """Number of the first phase that each run touches, -1 for none."""
-    if not len(phases):
-        return np.full(len(runs), -1)
-    number = np.searchsorted(phases[:, 1], runs.start_ns, side="left")
-    place = np.minimum(number, len(phases) - 1)
-    return np.where((number < len(phases)) & (phases[place, 0] <= runs.end_ns), place, -1)
 
 
 def n_processes(runs: Runs) -> tuple[int, int]:
@@ -214,11 +206,13 @@ class _Direction:
     peak: float
     modes: list[str | None]
     phase_bytes: np.ndarray
+    phase_ops: np.ndarray
 
 
 def _direction(runs: Runs, which: np.ndarray, phase: np.ndarray, n_phases: int, n: int) -> _Direction:
     start_ns, end_ns, size_bytes = runs.start_ns[which], runs.end_ns[which], runs.bytes[which]
     inside = phase[which] >= 0
+    phase_ops = operations_of(runs, which, phase, n_phases)
     phase = phase[which][inside]
     first_ns = lowest(phase, start_ns[inside], n_phases)
     last_ns = highest(phase, end_ns[inside], n_phases)
@@ -229,6 +223,7 @@ def _direction(runs: Runs, which: np.ndarray, phase: np.ndarray, n_phases: int, 
         peak=peak_per_s(start_ns, end_ns, size_bytes),
         modes=io_modes(phase, runs.file[which][inside], runs.process[which][inside], size_bytes[inside], n_phases, n),
         phase_bytes=sums(phase, size_bytes[inside], n_phases),
+        phase_ops=phase_ops,
     )
 
 
@@ -236,18 +231,22 @@ def _ratio(amount: int, seconds: float) -> float:
     return amount / seconds if seconds > 0 else 0.0
 
 
-def _phase_list(phases: np.ndarray, read: _Direction, write: _Direction, metadata_ops: np.ndarray) -> list[dict]:
+def _phase_list(phases: np.ndarray, read: _Direction, write: _Direction, metadata_ops: np.ndarray, nodes: np.ndarray) -> list[dict]:
     listed = np.argsort(-(read.phase_bytes + write.phase_bytes), kind="stable")[:LISTED_PHASES_MAX]
     return [
-        {
-            "start_ns": int(phases[number, 0]),
-            "end_ns": int(phases[number, 1]),
-            "read_bytes": int(read.phase_bytes[number]),
-            "write_bytes": int(write.phase_bytes[number]),
-            "metadata_ops": int(metadata_ops[number]),
-            "io_mode_read": read.modes[number],
-            "io_mode_write": write.modes[number],
-        }
+        Phase(
+            start_ns=int(phases[number, 0]),
+            end_ns=int(phases[number, 1]),
+            read_bytes=int(read.phase_bytes[number]),
+            write_bytes=int(write.phase_bytes[number]),
+            read_ops=int(read.phase_ops[number]),
+            write_ops=int(write.phase_ops[number]),
+            metadata_ops=int(metadata_ops[number]),
+            mdops=_ratio(int(metadata_ops[number]), int(phases[number, 1] - phases[number, 0]) / 1e9),
+            io_mode_read=read.modes[number],
+            io_mode_write=write.modes[number],
+            nodes=int(nodes[number]),
+        ).to_dict()
         for number in np.sort(listed).tolist()
     ]
 

@@ -17,6 +17,9 @@ from .engine import JobDBAway, JobDBError, Transactions, make_engine, message
 from .job import Job, JobStep, Owner
 from .job_rows import has_profile, read_jobs, read_steps, select_jobs
 from .launches import apply
+from .ended import settled_after, touching
+from .finding_models import UnlookedRow
+from .findings import Findings
 from .layers.others import Anywhere, OnNodes, anywhere, on_nodes, owners
 from .models import FIGURES, ClockRow, JobRow, PlaceRow, ProfileRow, ProfileTextRow, QueueNodeRow, QueueRow
 from .profile import FORMAT
@@ -74,6 +77,7 @@ class JobDB:
         self._transactions = Transactions(self._engine, self.where)
         self.accounts = Accounts(self._transactions)
         self.topology = Topology(self._transactions)
+        self.findings = Findings(self._transactions)
         self._recent = Recent()  # by (one of _KEPT, key)
         self._shared = Recent()  # what hangs on other jobs, and on clocks
         try:
@@ -274,6 +278,14 @@ class JobDB:
         self._transactions.write(lambda session: session.execute(change))
         self._recent.changed([("job", job.key)])
 
+    def settled_after(self, after: tuple[int, int], until_ns: int, limit: int) -> tuple[list[Job], tuple[int, int]]:
+        """See `jobdb.ended.settled_after`."""
+        return self._transactions.read(settled_after(after, until_ns, limit))
+
+    def touching(self, from_ns: int, to_ns: int, after: int, limit: int) -> tuple[list[Job], int]:
+        """See `jobdb.ended.touching`."""
+        return self._transactions.read(touching(from_ns, to_ns, after, limit))
+
     # -- stored profiles
 
     def put_profile(self, key: str, version: int, profile: dict) -> None:
@@ -288,6 +300,7 @@ class JobDB:
             if job is not None:
                 session.merge(ProfileRow(job=job, version=version, format=FORMAT, slowest_op_s=slowest.get("seconds"), **columns))
                 session.merge(ProfileTextRow(job=job, json=text))
+                session.merge(UnlookedRow(job=job, version=version))
 
         try:
             self._transactions.write(work)

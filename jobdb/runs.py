@@ -62,10 +62,6 @@ class Runs(Drawn):
         """Bytes of memory that the arrays take."""
         return sum(value.nbytes for value in vars(self).values() if hasattr(value, "nbytes"))
 
-    def spans(self) -> tuple[np.ndarray, np.ndarray]:
-        """Start and end, ns, of the runs that succeeded: what phases are found in."""
-        return self.start_ns[~self.failed], self.end_ns[~self.failed]
-
     def rank(self, process: int) -> int | None:
         """The rank that a process claims, else the inferred one, if any."""
         claimed = self.ranks[process]

@@ -58,7 +58,8 @@ def layers(plan: Plan, store: Store) -> dict[str, Any]:
             if told:
                 found.append(_layer(layer, told, before, grid))
         systems.append({"name": system.name, "kind": system.kind, "layers": found})
-    return {"from_ns": plan.from_ns, "to_ns": plan.to_ns, "has_topology": plan.has_topology, "file_systems": systems, "elsewhere": plan.elsewhere}
+    told = {"from_ns": plan.from_ns, "to_ns": plan.to_ns, "resolution_s": plan.resolution_s}
+    return told | {"has_topology": plan.has_topology, "file_systems": systems, "elsewhere": plan.elsewhere}
 
 
 def _measured(components: Sequence[Served], reader: Reader, grid: Grid) -> list[Amounts]:
@@ -189,7 +190,7 @@ def rates(plan: Plan, store: Store, components: Sequence[Served], step_ns: int) 
     """What some components of a plan did over time, as the API answers it. Raises ValueError for steps that cannot be, TooManyToTell, and StoreError."""
     grid = Grid(plan.from_ns, plan.to_ns, step_ns)
     told = _measured(components, Reader(plan, store, SAMPLES_MAX), grid)
-    answer: dict[str, Any] = {"from_ns": plan.from_ns, "to_ns": plan.to_ns, "step_s": step_ns / 1e9, "t_ns": grid.t_ns.tolist()}
+    answer: dict[str, Any] = {"from_ns": plan.from_ns, "to_ns": plan.to_ns, "resolution_s": plan.resolution_s, "step_s": step_ns / 1e9, "t_ns": grid.t_ns.tolist()}
     for name in VOLUMES:
         answer[f"{name}_per_s"] = _over_time([_divided(one.sums[name], one.known_s) for one in told if name in one.sums])
     whole = together(told, grid.count)

@@ -8,7 +8,9 @@ from typing import Any
 from jobdb.repository import JobDB
 from jobdb.topology.facts import ADDRESS, CLASS, GROUP, NID
 from pipeline.schema.components import COMPONENTS, Component, Each
+from pipeline.steps import SECOND_NS
 from pipeline.store import Store
+from pipeline.summary import HOUR_NS
 
 from . import each
 from .figures import VOLUMES
@@ -23,10 +25,11 @@ Sums = Mapping[str, float]
 
 def load(store: Store, jobdb: JobDB, of: tuple[str, str, str], from_ns: int, to_ns: int) -> dict[str, Any]:
     """What the component `of` (node, kind, instance) did for whom in a time, as the API tells it; null of what its server does not count. Samples count whole, so that ends
-    are exact to a period. Raises TooManySamples and TooManyComponents, StoreError and JobDBError."""
+    are exact to a period; of a time of which they were dropped, hours (`resolution_s`). Raises TooManySamples and TooManyComponents, StoreError and JobDBError."""
     clients = _by_name(store, of, lambda kind: kind.clients, from_ns, to_ns)
     jobs = _by_name(store, of, lambda kind: kind.jobs, from_ns, to_ns)
-    answer: dict[str, Any] = {"from_ns": from_ns, "to_ns": to_ns, "by_class": None, "by_group": None, "by_client": None, "by_user": None, "by_job": None}
+    resolution_s = HOUR_NS // SECOND_NS if from_ns < store.kept_from_ns("samples") else None
+    answer: dict[str, Any] = {"from_ns": from_ns, "to_ns": to_ns, "resolution_s": resolution_s, "by_class": None, "by_group": None, "by_client": None, "by_user": None, "by_job": None}
     if clients is not None:
         node_of, named = _nodes(jobdb, clients, from_ns, to_ns)
         for name, kind in (("by_class", CLASS), ("by_group", GROUP)):

@@ -14,8 +14,10 @@ from jobdb.repository import JobDB
 from jobdb.runs import Runs
 from jobdb.topology.facts import ADDRESS, NID
 from jobdb.topology.questions import Way
-from pipeline.steps import MARGIN_NS
+from pipeline.steps import MARGIN_NS, SECOND_NS
 from pipeline.store import Heard, Store
+from pipeline.store.summaries import HOURS, MINUTES
+from pipeline.summary_steps import PART_NS
 
 from . import FILES_MAX, Span, each
 from .figures import Figures, asked, blank
@@ -62,7 +64,8 @@ class System:
 
 @dataclass(frozen=True)
 class Plan:
-    """All but the samples. elsewhere: what the processes asked for in files of no known file system. offsets: by how much servers' clocks are ahead, ns."""
+    """All but the samples. elsewhere: what the processes asked for in files of no known file system. offsets: by how much servers' clocks are ahead, ns. summaries: class
+    of those that are read in place of samples, since these were dropped; None: samples are."""
 
     from_ns: int
     to_ns: int
@@ -70,6 +73,12 @@ class Plan:
     systems: tuple[System, ...]
     elsewhere: Figures | None
     offsets: tuple[tuple[str, int], ...]
+    summaries: str | None = None
+
+    @property
+    def resolution_s(self) -> int | None:
+        """How long what stands for a sample is; None: samples are there."""
+        return None if self.summaries is None else PART_NS[self.summaries] // SECOND_NS
 
     def nodes(self) -> list[str]:
         """Those of which samples are read."""
@@ -120,7 +129,14 @@ def plan(job: Job, runs: Runs, is_seen: bool, from_ns: int, to_ns: int, store: S
     is_elsewhere = of_run < 0
     elsewhere = asked(runs, is_elsewhere) if is_seen and is_elsewhere.any() else None
     used = {part.served.node for system in systems for part in system.parts}
-    return Plan(from_ns, to_ns, bool(way.file_systems), tuple(systems), elsewhere, tuple(sorted((node, offsets[node]) for node in used & offsets.keys())))
+    ahead = tuple(sorted((node, offsets[node]) for node in used & offsets.keys()))
+    return Plan(from_ns, to_ns, bool(way.file_systems), tuple(systems), elsewhere, ahead, _summaries(store, from_ns))
+
+
+def _summaries(store: Store, from_ns: int) -> str | None:
+    if from_ns >= store.kept_from_ns("samples"):
+        return None
+    return MINUTES if from_ns >= store.kept_from_ns(MINUTES) else HOURS
 
 
 def _parts(on: OnNodes, anywhere: Callable[[str | None], Anywhere]) -> Callable[[Served, tuple[Client, ...] | None], Part]:

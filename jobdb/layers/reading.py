@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.store import Store, TooManySamples
+from pipeline.store.summaries import SUMMARIES_MAX
+from pipeline.summary_steps import as_samples
 
 from . import AT_ONCE, TooManyToTell
 from .plan import Plan
@@ -17,10 +19,10 @@ Named = tuple[str, str]
 
 
 class Reader:
-    """Samples of the components of a plan. Raises TooManyToTell where they are more than `most`."""
+    """Samples of the components of a plan, or what stands for them where they were dropped. Raises TooManyToTell where they are more than `most`."""
 
     def __init__(self, plan: Plan, store: Store, most: int) -> None:
-        self._store, self._offsets, self._most, self._read = store, dict(plan.offsets), most, 0
+        self._store, self._offsets, self._summaries, self._most, self._read = store, dict(plan.offsets), plan.summaries, most, 0
 
     def ahead_ns(self, node: str) -> int:
         """By how much a server's clock is ahead."""
@@ -33,7 +35,7 @@ class Reader:
         def samples(from_ns: int, to_ns: int) -> pa.Table:
             if self._read <= self._most:
                 try:
-                    found = self._store.samples(component, of, max(from_ns + ahead_ns, 0), max(to_ns + ahead_ns, 0), names=names)
+                    found = self._samples(component, of, max(from_ns + ahead_ns, 0), max(to_ns + ahead_ns, 0), names)
                 except TooManySamples as error:
                     error.until_ns -= ahead_ns
                     raise
@@ -45,6 +47,14 @@ class Reader:
             return found
 
         return samples
+
+    def _samples(self, component: str, of: Sequence[Named], from_ns: int, to_ns: int, names: Sequence[str] | None) -> pa.Table:
+        if self._summaries is None:
+            return self._store.samples(component, of, from_ns, to_ns, names=names)
+        rows = self._store.summaries(self._summaries, component, of, from_ns, to_ns)
+        if rows.num_rows >= SUMMARIES_MAX:
+            raise TooManySamples(component, SUMMARIES_MAX, from_ns)
+        return as_samples(rows, self._summaries, names)
 
     def each(self, component: str, groups: Sequence[Sequence[Named]], names: Sequence[str] | None) -> Callable[[int, int], list[pa.Table]]:
         """The samples of each group of instances; groups are the same ones, or have none in common."""

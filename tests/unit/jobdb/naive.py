@@ -150,25 +150,42 @@ def ratio(amount, ns):
 
 
 def direction(rows, phases, n):
-    lengths, modes = 0, {}
+    size, lengths, modes = 0, 0, {}
     for number in range(len(phases)):
         inside = [row for row in rows if in_phase(row, phases) == number]
         if inside:
+            size += total(inside, "bytes")
             lengths += max(row["end"] for row in inside) - min(row["start"] for row in inside)
         mode = io_mode(inside, n)
         if mode is not None:
             modes[mode] = modes.get(mode, 0) + total(inside, "bytes")
     best = None
-    for mode, size in modes.items():
-        if best is None or size > modes[best]:
+    for mode, its_size in modes.items():
+        if best is None or its_size > modes[best]:
             best = mode
-    return ratio(total(rows, "bytes"), lengths), peak(rows), best
+    return ratio(size, lengths), peak(rows), best
 
 
 def span(rows, phases):
     """From the first to the last of the rows, summed over phases."""
     inside = [[row for row in rows if in_phase(row, phases) == number] for number in range(len(phases))]
     return sum(max(row["end"] for row in part) - min(row["start"] for row in part) for part in inside if part)
+
+
+def phase_list(rows, phases, uid):
+    """Of each phase all that a profile tells but its modes."""
+    good = calls(clean(rows, uid))
+    out = []
+    for number, (start, end) in enumerate(phases):
+        inside = [row for row in good if in_phase(row, phases) == number]
+        reads, writes = ([row for row in inside if row["op"] == op] for op in ("read", "write"))
+        metadata = [row for row in inside if row["op"] in METADATA_OPS]
+        out.append({
+            "start_ns": start, "end_ns": end, "read_bytes": total(reads, "bytes"), "write_bytes": total(writes, "bytes"), "read_ops": total(reads, "count"),
+            "write_ops": total(writes, "count"), "metadata_ops": total(metadata, "count"), "mdops": ratio(total(metadata, "count"), end - start),
+            "nodes": len({row["node"] for row in reads + writes + metadata}),
+        })  # fmt: skip
+    return out
 
 
 def is_seen(rows, uid):
@@ -217,7 +234,7 @@ def profile(rows, phases, job):
         "bandwidth_avg_write": avg_write,
         "bandwidth_peak_read": peak_read,
         "bandwidth_peak_write": peak_write,
-        "iops_avg": ratio(total(reads + writes, "count"), span(reads + writes, phases)),
+        "iops_avg": ratio(total([row for row in reads + writes if in_phase(row, phases) >= 0], "count"), span(reads + writes, phases)),
         "io_mode_read": mode_read,
         "io_mode_write": mode_write,
         "files": len({row["f"] for row in reads + writes} - {None}),

@@ -17,7 +17,7 @@ S = 10**9
 def compute(list_of_rows, phases=None, the_job=None):
     the_job = the_job or job()
     runs = read_runs(table(list_of_rows), uid=the_job.uid)
-    return profile(runs, find_phases(*runs.spans()) if phases is None else phases, the_job)
+    return profile(runs, find_phases(runs) if phases is None else np.array(phases, dtype=np.int64).reshape(-1, 2), the_job)
 
 
 def agree(got, wanted):
@@ -37,7 +37,7 @@ def agree(got, wanted):
 def test_profile_equals_the_slow_one(list_of_rows):
     good = naive.calls(naive.clean(list_of_rows, 1000))
     phases = naive.find_phases((r["start"], r["end"]) for r in good)
-    got = compute(list_of_rows)
+    got = compute(list_of_rows, phases)
     wanted = naive.profile(list_of_rows, phases, job())
     slowest_s = wanted.pop("slowest_s")
     assert (got.slowest_op and got.slowest_op["seconds"]) == slowest_s
@@ -59,7 +59,10 @@ def test_profile_takes_any_phases(list_of_rows, bounds):
     phases = list(zip(bounds[::2], bounds[1::2], strict=True))
     wanted = naive.profile(list_of_rows, phases, job())
     del wanted["slowest_s"]
-    agree(vars(compute(list_of_rows, np.array(phases, dtype=np.int64).reshape(-1, 2))), wanted)
+    got = compute(list_of_rows, phases)
+    agree(vars(got), wanted)
+    listed = naive.phase_list(list_of_rows, phases, 1000)
+    assert [{name: value for name, value in phase.items() if not name.startswith("io_mode")} for phase in got.phase_list] == [pytest.approx(phase) for phase in listed]
 
 
 @settings(max_examples=25, deadline=None)
@@ -189,6 +192,16 @@ def test_a_file_that_one_minor_process_alone_uses_is_its_own(users, mode):
     main = [row("write", bytes=5000, rank=r, process=f"{r}.1", file=f"/own{r}-{i}") for r in range(2) for i in range(200)]
     minor = [row("write", bytes=5000 // users, process=f"{100 + i}.{u}", file=f"/minor{i}") for i in range(40) for u in range(users)]
     assert compute(main + minor).io_mode_write == mode
+
+
+def test_background_counts_in_sums_and_not_in_rates():
+    log = [row("write", T0 + second * S, T0 + second * S + 1, bytes=100, size=100, file="/log", node=f"n{second % 3}") for second in range(300)]
+    burst = [row("write", T0 + 100 * S, T0 + 110 * S, bytes=10**10, count=1000, file="/out"), row("open", T0 + 100 * S, count=20)]
+    p = compute([*log, *burst])
+    (phase,) = p.phase_list
+    assert (phase["start_ns"], phase["end_ns"]) == (T0 + 100 * S, T0 + 110 * S) and p.write_bytes == 10**10 + 30_000
+    assert (phase["write_bytes"], phase["write_ops"], phase["metadata_ops"], phase["mdops"], phase["nodes"]) == (10**10 + 1100, 1011, 20, 2.0, 3)
+    assert p.bandwidth_avg_write == (10**10 + 1100) / (10 + 1e-9) and p.iops_avg == 1011 / (10 + 1e-9)
 
 
 def test_job_mode_is_the_one_with_most_bytes():

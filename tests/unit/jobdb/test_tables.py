@@ -24,6 +24,6 @@ def test_what_only_started_has_no_instants(make, silent_too):
 def test_request_sizes_have_no_holes():
     """The pages draw them as they come."""
     runs = read_runs(table([row("write", bytes=size, size=size) for size in (3, 4096)]))
-    sizes = profile(runs, find_phases(*runs.spans()), job()).request_sizes
+    sizes = profile(runs, find_phases(runs), job()).request_sizes
     assert all(after["from_bytes"] == before["to_bytes"] + 1 for before, after in zip(sizes, sizes[1:], strict=False))
     assert sizes[0]["from_bytes"] <= 3 and sizes[-1]["to_bytes"] >= 4096 and len(sizes) > 5

@@ -1,0 +1,36 @@
+"""Jobs in the order in which they settled, and those of a time, page by page."""
+
+from collections.abc import Callable
+
+from sqlalchemy import func
+from sqlalchemy.orm import Session
+
+from .job import Job
+from .job_rows import read_jobs, select_jobs
+from .models import FOREVER_NS, JobRow
+
+
+def settled_after(after: tuple[int, int], until_ns: int, limit: int) -> Callable[[Session], tuple[list[Job], tuple[int, int]]]:
+    """Jobs that settled up to an instant, in order, from after a place on; and the place of the last, `after` where there is none. (0, 0): the first. A job
+    that settles once more comes again."""
+    settled_ns, number = after
+    query = select_jobs().where((JobRow.settled_ns > settled_ns) | ((JobRow.settled_ns == settled_ns) & (JobRow.id > number)), JobRow.settled_ns <= until_ns)
+    query = query.order_by(JobRow.settled_ns, JobRow.id).limit(limit)
+
+    def work(session: Session) -> tuple[list[Job], tuple[int, int]]:
+        rows = session.execute(query).all()
+        return read_jobs(session, rows), (rows[-1].settled_ns, rows[-1].id) if rows else after
+
+    return work
+
+
+def touching(from_ns: int, to_ns: int, after: int, limit: int) -> Callable[[Session], tuple[list[Job], int]]:
+    """Jobs that some instant of [from_ns, to_ns] is of, running ones too, in the order in which they were first heard of, from after number `after` (0: the first) on; and
+    the number of the last, `after` where there is none."""
+    query = select_jobs().where(JobRow.start_ns <= to_ns, func.coalesce(JobRow.end_ns, FOREVER_NS) >= from_ns, JobRow.id > after).order_by(JobRow.id).limit(limit)
+
+    def work(session: Session) -> tuple[list[Job], int]:
+        rows = session.execute(query).all()
+        return read_jobs(session, rows), rows[-1].id if rows else after
+
+    return work

@@ -1,0 +1,401 @@
+"""Findings in the job database: what the system noticed, what people made of it, and the events that they know of."""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Select, UniqueConstraint, case, delete, func, literal, select
+from sqlalchemy.dialects import mysql, sqlite
+from sqlalchemy.orm import Session
+
+from .engine import Transactions
+from .finding_models import KEY_LENGTH_MAX, AnnotationRow, FindingCommentRow, FindingJobRow, FindingRow, UnlookedRow
+from .job import Job, Owner
+from .job_rows import read_jobs, select_jobs
+from .models import FOREVER_NS, JobRow, PlaceRow, ProfileTextRow
+from .types import TEXT_LENGTH_MAX
+
+SEVERITIES = ("info", "warning", "critical")
+STATES = ("open", "acknowledged", "closed")
+VERDICTS = ("confirmed", "false")
+# What a job has to do with a finding: it was slowed, it slowed others, or it is the one that the finding is about.
+VICTIM, AGGRESSOR, SUBJECT = ROLES = ("victim", "aggressor", "subject")
+EVENT_KINDS = ("failover", "raid-rebuild", "maintenance", "other")
+HAND, LOG = "hand", "log"
+PAGE_MAX = 500
+# Of one finding.
+JOBS_MAX, COMMENTS_MAX = 200, 1000
+EVIDENCE_BYTES_MAX = 1 << 18
+ANNOTATIONS_MAX = 10_000
+# Keys that are asked for at once.
+AT_ONCE = 500
+# What is brought up to date of one that is found again.
+_RENEWED = ("node", "component", "instance", "severity", "is_reported", "begin_ns", "last_ns", "seen_ns", "times", "evidence")
+
+
+class FindingError(ValueError):
+    """What was asked of a finding or an event cannot be done; the text says why."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a detector says. kind and key name it for good: who finds the same thing again makes the same key, and what was known of it is brought up to date.
+
+    node, component, instance: the component that it is about, "" where it is about jobs alone. jobs: (key, role), the likeliest first. end_ns: None while it lasts.
+    times: how many times slower, or more, than is usual. is_reported: whether people are to hear of it, or it is only on record. cause: names neither jobs nor users, as others read it, too. evidence: fit for JSON; what the
+    claim rests on; what is of a job is an object with its key as "job"."""
+
+    kind: str
+    key: str
+    severity: str
+    begin_ns: int
+    end_ns: int | None
+    cause: str
+    evidence: Mapping[str, Any]
+    node: str = ""
+    component: str = ""
+    instance: str = ""
+    jobs: tuple[tuple[str, str], ...] = ()
+    times: float | None = None
+    is_reported: bool = True
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A finding as it stands: what was found, when it was first (found_ns) and last (seen_ns), and what people made of it. cause_by: who wrote the cause, "" where the detector
+    did. comments: how many."""
+
+    id: int
+    found: Found
+    found_ns: int
+    seen_ns: int
+    state: str
+    verdict: str | None
+    cause_by: str
+    remedy: str
+    changed_by: str
+    changed_ns: int | None
+    comments: int
+
+
+@dataclass(frozen=True)
+class Comment:
+    """What somebody said of a finding."""
+
+    at_ns: int
+    author: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """An event that is known, by a log or by hand: on a node, or ("") on the whole system. end_ns: None while it lasts."""
+
+    kind: str
+    begin_ns: int
+    end_ns: int | None
+    text: str
+    node: str = ""
+    source: str = HAND
+    key: str = ""
+    author: str = ""
+    id: int | None = None
+    told_ns: int = 0
+
+
+@dataclass(frozen=True)
+class Sought:
+    """Which findings; None and "": any. states: those in one of them. from_ns, to_ns: that were there at some instant of it. job: its key. owner: of whose jobs alone."""
+
+    kind: str = ""
+    states: tuple[str, ...] = ()
+    severity: str = ""
+    node: str = ""
+    component: str = ""
+    instance: str = ""
+    job: str = ""
+    from_ns: int | None = None
+    to_ns: int | None = None
+    only_reported: bool = False
+    owner: Owner | None = None
+
+
+class Findings:
+    """Findings and events in the tables that `JobDB` made. All methods may be called from any thread; all raise JobDBAway where the database does not answer."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    # -- what detectors say
+
+    def record(self, found: Iterable[Found], place: tuple[str, Any] | None = None, now_ns: int | None = None) -> None:
+        """Writes what was found, or found again: then what people made of it stays, a cause that they wrote, too. Jobs that are not known are left out. All in one transaction.
+
+        place: (name, value fit for JSON): how far their detector has come, kept with them; see `JobDB.place`. Raises FindingError for what cannot be kept, and then keeps none."""
+        found = list(found)
+        rows = _rows(found, now_ns)
+
+        def work(session: Session) -> None:
+            _record(session, found, rows)
+            if place is not None:
+                session.merge(PlaceRow(name=place[0], json=json.dumps(place[1])))
+
+        self._transactions.write(work)
+
+    def unlooked(self, limit: int) -> list[tuple[Job, int, dict[str, Any]]]:
+        """Settled jobs whose profile, of this version, was not looked at, those first heard of before the others."""
+        query = select_jobs(UnlookedRow.version, ProfileTextRow.json).join(UnlookedRow, UnlookedRow.job == JobRow.id).join(ProfileTextRow, ProfileTextRow.job == JobRow.id)
+        query = query.order_by(UnlookedRow.job).limit(limit)
+
+        def work(session: Session) -> list[tuple[Job, int, dict[str, Any]]]:
+            rows = session.execute(query).all()
+            return [(job, row.version, json.loads(row.json)) for job, row in zip(read_jobs(session, rows), rows, strict=True)]
+
+        return self._transactions.read(work)
+
+    def looked_at(self, job: Job, version: int, kinds: Sequence[str], found: Iterable[Found], now_ns: int | None = None) -> None:
+        """Writes what findings of some kinds there are in a job, each under the job's key, by its profile of this version; those that were and are no longer are taken back, unless somebody
+        said something of them."""
+        found = list(found)
+        rows = _rows(found, now_ns)
+
+        def work(session: Session) -> None:
+            _record(session, found, rows)
+            gone = sorted(set(kinds) - {one.kind for one in found})
+            said = select(FindingCommentRow.finding)
+            untouched = (FindingRow.state == STATES[0], FindingRow.verdict == "", FindingRow.cause_by == "", FindingRow.remedy == "", FindingRow.id.not_in(said))
+            session.execute(delete(FindingRow).where(FindingRow.kind.in_(gone), FindingRow.key == job.key, *untouched))
+            number = select(JobRow.id).where(JobRow.key == job.key).scalar_subquery()
+            session.execute(delete(UnlookedRow).where(UnlookedRow.job == number, UnlookedRow.version == version))
+
+        self._transactions.write(work)
+
+    def lasting(self, kind: str) -> list[Finding]:
+        """All of a kind that have not ended, oldest first."""
+        return self._transactions.read(lambda session: _read(session, select(FindingRow).where(FindingRow.kind == kind, FindingRow.last_ns == FOREVER_NS).order_by(FindingRow.begin_ns)))
+
+    # -- what people ask
+
+    def page(self, sought: Sought, limit: int, before: tuple[int, int] | None = None) -> tuple[list[Finding], int, tuple[int, int] | None]:
+        """Those that began last first: at most `limit` of them, how many there are in all, and the place after which the next page begins, None where there is none."""
+        wanted = _wanted(sought)
+        query = select(FindingRow).where(*wanted)
+        if before is not None:
+            query = query.where((FindingRow.begin_ns < before[0]) | ((FindingRow.begin_ns == before[0]) & (FindingRow.id < before[1])))
+        query = query.order_by(FindingRow.begin_ns.desc(), FindingRow.id.desc()).limit(limit + 1)
+
+        def work(session: Session) -> tuple[list[Finding], int, tuple[int, int] | None]:
+            total = session.scalar(select(func.count()).select_from(FindingRow).where(*wanted)) or 0
+            found = _read(session, query)
+            last = found[limit - 1] if len(found) > limit else None
+            return found[:limit], total, None if last is None else (last.found.begin_ns, last.id)
+
+        return self._transactions.read(work)
+
+    def one(self, number: int, owner: Owner | None = None) -> tuple[Finding, list[Comment]] | None:
+        """A finding and what was said of it; None where there is none, or none of that owner's jobs."""
+        query = select(FindingRow).where(FindingRow.id == number, *_wanted(Sought(owner=owner)))
+        said = select(FindingCommentRow).where(FindingCommentRow.finding == number).order_by(FindingCommentRow.id)
+
+        def work(session: Session) -> tuple[Finding, list[Comment]] | None:
+            found = _read(session, query)
+            return (found[0], [Comment(row.at_ns, row.author, row.text) for row in session.scalars(said)]) if found else None
+
+        return self._transactions.read(work)
+
+    def change(self, number: int, by: str, *, state: str | None = None, verdict: str | None = None, cause: str | None = None, remedy: str | None = None, comment: str | None = None) -> bool:
+        """Writes what somebody makes of a finding; what is None stays, a verdict of "" is taken back. Whether there is such a finding. Raises FindingError."""
+        if state is not None and state not in STATES:
+            raise FindingError(f"{state[:100]!r} is no state; there are {', '.join(STATES)}")
+        if verdict is not None and verdict not in ("", *VERDICTS):
+            raise FindingError(f"{verdict[:100]!r} is no verdict; there are {', '.join(VERDICTS)}")
+        for text in (cause, remedy, comment):
+            _check_text(text)
+        changed = {name: value for name, value in (("state", state), ("verdict", verdict), ("cause", cause), ("remedy", remedy)) if value is not None}
+
+        def work(session: Session) -> bool:
+            row = session.get(FindingRow, number, with_for_update=True)
+            if row is None:
+                return False
+            now_ns = time.time_ns()
+            for name, value in changed.items():
+                setattr(row, name, value)
+            if cause is not None:
+                row.cause_by = by
+            if changed:
+                row.changed_by, row.changed_ns = by, now_ns
+            if comment:
+                if (session.scalar(select(func.count()).select_from(FindingCommentRow).where(FindingCommentRow.finding == number)) or 0) >= COMMENTS_MAX:
+                    raise FindingError(f"finding {number} has {COMMENTS_MAX} comments, and no more may be")
+                session.add(FindingCommentRow(finding=number, at_ns=now_ns, author=by, text=comment))
+            return True
+
+        return self._transactions.write(work)
+
+    # -- known events
+
+    def annotate(self, events: Iterable[Annotation], now_ns: int | None = None) -> None:
+        """Keeps events; one from a log that is known by its key is brought up to date. Raises FindingError."""
+        now_ns = time.time_ns() if now_ns is None else now_ns
+        rows = [_event_values(event, now_ns) for event in events]
+
+        def work(session: Session) -> None:
+            for values in rows:
+                _upsert(session, AnnotationRow, values, {name: values[name] for name in ("last_ns", "text")})
+
+        self._transactions.write(work)
+
+    def annotations(self, from_ns: int, to_ns: int, node: str | None = None) -> list[Annotation]:
+        """Events that were there at some instant of a time, the first begun first, ANNOTATIONS_MAX at most. node: those of it, and of the whole system."""
+        query = select(AnnotationRow).where(AnnotationRow.begin_ns <= to_ns, AnnotationRow.last_ns >= from_ns)
+        if node is not None:
+            query = query.where(AnnotationRow.node.in_(("", node)))
+        query = query.order_by(AnnotationRow.begin_ns, AnnotationRow.id).limit(ANNOTATIONS_MAX)
+
+        def work(session: Session) -> list[Annotation]:
+            return [
+                Annotation(row.kind, row.begin_ns, _end(row.last_ns), row.text, row.node, row.source, row.key, row.told_by, row.id, row.told_ns) for row in session.scalars(query)
+            ]
+
+        return self._transactions.read(work)
+
+    def remove_annotation(self, number: int) -> bool:
+        """Removes an event that was told by hand; whether it was there."""
+        return bool(self._transactions.write(lambda session: session.execute(delete(AnnotationRow).where(AnnotationRow.id == number, AnnotationRow.source == HAND)).rowcount))
+
+
+def _rows(found: Sequence[Found], now_ns: int | None) -> list[dict[str, Any]]:
+    now_ns = time.time_ns() if now_ns is None else now_ns
+    return [_values(one, now_ns) for one in found]
+
+
+def _record(session: Session, found: Sequence[Found], rows: Sequence[dict[str, Any]]) -> None:
+    for values in rows:
+        cause = case((FindingRow.cause_by == "", literal(values["cause"], FindingRow.cause.type)), else_=FindingRow.cause)
+        _upsert(session, FindingRow, values, {name: values[name] for name in _RENEWED} | {"cause": cause})
+    _set_jobs(session, found)
+
+
+def _values(one: Found, now_ns: int) -> dict[str, Any]:
+    if one.severity not in SEVERITIES:
+        raise FindingError(f"{one.severity[:100]!r} is no severity; there are {', '.join(SEVERITIES)}")
+    if not 0 < len(one.key) <= KEY_LENGTH_MAX or any(role not in ROLES for _, role in one.jobs):
+        raise FindingError(f"a finding {one.kind!r} cannot be called {one.key[:100]!r}, or is about jobs in roles that there are not")
+    _check_time(one.begin_ns, one.end_ns)
+    try:
+        evidence = json.dumps(one.evidence, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise FindingError(f"the evidence of {one.kind} {one.key[:100]!r} is not fit for JSON: {error}") from error
+    if len(evidence) > EVIDENCE_BYTES_MAX:
+        raise FindingError(f"the evidence of {one.kind} {one.key[:100]!r} has {len(evidence)} bytes, more than {EVIDENCE_BYTES_MAX}")
+    return {
+        "kind": one.kind, "key": one.key, "node": one.node, "component": one.component, "instance": one.instance, "severity": SEVERITIES.index(one.severity),
+        "is_reported": one.is_reported, "begin_ns": one.begin_ns, "last_ns": FOREVER_NS if one.end_ns is None else one.end_ns, "found_ns": now_ns, "seen_ns": now_ns, "times": one.times,
+        "evidence": evidence, "cause": one.cause, "cause_by": "", "remedy": "",
+    }  # fmt: skip
+
+
+def _upsert(session: Session, table: type[FindingRow] | type[AnnotationRow], values: Mapping[str, Any], renewed: Mapping[str, Any]) -> None:
+    """Adds a row, or renews what of it is there by the table's unique key."""
+    if session.get_bind().dialect.name == "sqlite":
+        (key,) = (one for one in table.__table__.constraints if isinstance(one, UniqueConstraint))
+        session.execute(sqlite.insert(table).values(**values).on_conflict_do_update(index_elements=list(key.columns), set_=renewed))
+    else:
+        session.execute(mysql.insert(table).values(**values).on_duplicate_key_update(**renewed))
+
+
+def _set_jobs(session: Session, found: Sequence[Found]) -> None:
+    if not found:
+        return
+    number_of: dict[tuple[str, str], int] = {}
+    for kind in sorted({one.kind for one in found}):
+        keys = [one.key for one in found if one.kind == kind]
+        for at in range(0, len(keys), AT_ONCE):
+            query = select(FindingRow.id, FindingRow.key).where(FindingRow.kind == kind, FindingRow.key.in_(keys[at : at + AT_ONCE]))
+            number_of |= {(kind, key): number for number, key in session.execute(query)}
+    wanted = sorted({key for one in found for key, _ in one.jobs})
+    job_of: dict[str, int] = {}
+    for at in range(0, len(wanted), AT_ONCE):
+        job_of |= {key: number for number, key in session.execute(select(JobRow.id, JobRow.key).where(JobRow.key.in_(wanted[at : at + AT_ONCE])))}
+    numbers = list(number_of.values())
+    for at in range(0, len(numbers), AT_ONCE):
+        session.execute(delete(FindingJobRow).where(FindingJobRow.finding.in_(numbers[at : at + AT_ONCE])))
+    for one in {(one.kind, one.key): one for one in found}.values():
+        roles: dict[int, tuple[str, int]] = {}
+        for place, (key, role) in enumerate(one.jobs[:JOBS_MAX]):
+            if key in job_of:
+                roles.setdefault(job_of[key], (role, place))
+        session.add_all(FindingJobRow(finding=number_of[one.kind, one.key], job=job, role=role, place=place) for job, (role, place) in roles.items())
+
+
+def _wanted(sought: Sought) -> list[Any]:
+    wanted: list[Any] = [getattr(FindingRow, name) == given for name in ("kind", "node", "component", "instance") if (given := getattr(sought, name))]
+    if sought.states:
+        wanted.append(FindingRow.state.in_(sought.states))
+    if sought.severity:
+        wanted.append(FindingRow.severity >= SEVERITIES.index(sought.severity))
+    if sought.from_ns is not None:
+        wanted.append(FindingRow.last_ns >= sought.from_ns)
+    if sought.to_ns is not None:
+        wanted.append(FindingRow.begin_ns < sought.to_ns)
+    if sought.only_reported:
+        wanted.append(FindingRow.is_reported)
+    if sought.job or sought.owner is not None:
+        of = select(FindingJobRow.finding).join(JobRow, JobRow.id == FindingJobRow.job)
+        if sought.job:
+            of = of.where(JobRow.key == sought.job)
+        if sought.owner is not None:
+            of = of.where(JobRow.uid == sought.owner.uid, JobRow.user == sought.owner.name)
+        wanted.append(FindingRow.id.in_(of))
+    return wanted
+
+
+def _read(session: Session, query: Select[tuple[FindingRow]]) -> list[Finding]:
+    rows = session.scalars(query).all()
+    numbers = [row.id for row in rows]
+    jobs: dict[int, list[tuple[str, str]]] = {}
+    about = select(FindingJobRow.finding, JobRow.key, FindingJobRow.role).join(JobRow, JobRow.id == FindingJobRow.job)
+    for number, key, role in session.execute(about.where(FindingJobRow.finding.in_(numbers)).order_by(FindingJobRow.finding, FindingJobRow.place)):
+        jobs.setdefault(number, []).append((key, role))
+    count = select(FindingCommentRow.finding, func.count()).where(FindingCommentRow.finding.in_(numbers)).group_by(FindingCommentRow.finding)
+    comments = {number: many for number, many in session.execute(count)}
+    return [_finding(row, tuple(jobs.get(row.id, ())), comments.get(row.id, 0)) for row in rows]
+
+
+def _finding(row: FindingRow, jobs: tuple[tuple[str, str], ...], comments: int) -> Finding:
+    found = Found(
+        row.kind, row.key, SEVERITIES[row.severity], row.begin_ns, _end(row.last_ns), row.cause, json.loads(row.evidence), row.node, row.component, row.instance, jobs, row.times,
+        bool(row.is_reported),
+    )  # fmt: skip
+    return Finding(row.id, found, row.found_ns, row.seen_ns, row.state, row.verdict or None, row.cause_by, row.remedy, row.changed_by, row.changed_ns, comments)
+
+
+def _event_values(event: Annotation, now_ns: int) -> dict[str, Any]:
+    if event.kind not in EVENT_KINDS:
+        raise FindingError(f"{event.kind[:100]!r} is no kind of event; there are {', '.join(EVENT_KINDS)}")
+    _check_time(event.begin_ns, event.end_ns)
+    _check_text(event.text)
+    # Two who tell the same by hand tell it once.
+    told = f"{event.kind} {event.node} {event.begin_ns} {event.author}"
+    key = event.key or hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    return {
+        "source": event.source, "key": key, "kind": event.kind, "node": event.node, "begin_ns": event.begin_ns, "last_ns": FOREVER_NS if event.end_ns is None else event.end_ns,
+        "told_ns": now_ns, "told_by": event.author, "text": event.text,
+    }  # fmt: skip
+
+
+def _check_time(begin_ns: int, end_ns: int | None) -> None:
+    if not 0 <= begin_ns < FOREVER_NS or (end_ns is not None and not begin_ns <= end_ns < FOREVER_NS):
+        raise FindingError(f"nothing is there from {begin_ns} to {end_ns}: times are ns since the epoch, and the end does not come before the beginning")
+
+
+def _check_text(text: str | None) -> None:
+    if text is not None and len(text) > TEXT_LENGTH_MAX:
+        raise FindingError(f"a text of {len(text)} characters: at most {TEXT_LENGTH_MAX} may be")
+
+
+def _end(last_ns: int) -> int | None:
+    return None if last_ns == FOREVER_NS else last_ns
