@@ -8,11 +8,12 @@ from typing import Any
 
 from flask import Flask, Response, request
 
+from anomaly.harm import Bounds
 from jobdb.repository import JobDB
 from pipeline.retention import Keeper
 from pipeline.store import Store
 
-from . import audit, components, errors, jobs, layers, messages, metrics, pages, retention, rights, security, session, sockets, system, traffic
+from . import archives, audit, components, deep, errors, findings, jobs, layers, messages, metrics, pages, retention, rights, security, session, sockets, system, traffic
 from .agents import Agents
 from .analysis import Analyses
 from .as_json import Json
@@ -20,13 +21,17 @@ from .cache import Cache, ProcessCache
 from .charts import Charts
 from .component_charts import ComponentCharts
 from .context import Context
+from .deep_answers import DeepAnswers
+from .detection import Detection
 from .kept import Kept
 from .layer_answers import LayerAnswers
 from .lists import Lists
 from .node_charts import NodeCharts
+from .second_pass import SecondPass
 from .signin import SignIn
 from .threads import Threads
 from .told import Told
+from .trace import Traces
 
 API = "/api/v1"
 FRONTEND_DIR = Path(__file__).parents[1] / "frontend" / "dist"
@@ -48,6 +53,8 @@ def create_app(
     status: Callable[[], dict],
     keeper: Keeper | None = None,
     cache: Cache | None = None,
+    second_pass: SecondPass | None = None,
+    bounds: Bounds | None = None,
 ) -> Flask:
     """The WSGI application.
 
@@ -56,7 +63,7 @@ def create_app(
     `sockets.peer_uid`, which knows waitress's connections), TRUSTS_OWNER (whether this process's user and root, by the kernel's word, are
     administrators without signing in; default True), KEY (who shows it as a token is one, too, though not through a proxy; default "": none), SCRAPE_TOKEN (who shows it may ask for /metrics and nothing else; default "": none), THREADS (that answer requests, at least THREADS_MIN; default 16), or any of
     Flask's. status: tells version, started_ns and ingest for /api/v1/status. keeper: drops what is older than it is to be kept.
-    cache: of charts; default one in this process.
+    cache: of charts; default one in this process. second_pass: fills the archive, which then answers for what retention dropped. bounds: from where on a job's I/O is a finding.
     """
     app = Flask(__name__, static_folder=None)
     app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PROXY_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="", SCRAPE_TOKEN="")
@@ -70,10 +77,11 @@ def create_app(
     threads -= waiting_threads
     audit_threads = min(AUDIT_THREADS_MAX, threads // 2)
     waiting = threading.Semaphore(waiting_threads)
-    analyses = Analyses(store, jobdb, Threads(threads - audit_threads, waiting))
+    analyses = Analyses(store, jobdb, Threads(threads - audit_threads, waiting), archive=None if second_pass is None else second_pass.archive)
     long_at_work = Threads(audit_threads, waiting)
     audits = Kept(long_at_work)
     cache = ProcessCache() if cache is None else cache
+    traces = Traces(analyses)
     context = app.extensions["bellrock"] = Context(
         jobdb=jobdb,
         accounts=jobdb.accounts,
@@ -84,13 +92,17 @@ def create_app(
         node_charts=NodeCharts(store, cache),
         component_charts=ComponentCharts(store, cache),
         layers=LayerAnswers(store, jobdb, analyses, cache, long_at_work, time.time_ns),
+        deep=DeepAnswers(analyses, jobdb, cache, traces),
+        detection=Detection(jobdb, analyses, Bounds() if bounds is None else bounds),
         lists=Lists(jobdb, analyses, cache),
         agents=Agents(store, cache),
         told=Told(store),
+        traces=traces,
         audits=audits,
         store=store,
         status=status,
         keeper=keeper,
+        second_pass=second_pass,
     )
     errors.register(app)
     metrics.register(app, context)
@@ -99,10 +111,13 @@ def create_app(
     app.register_blueprint(jobs.blueprint, url_prefix=API)
     app.register_blueprint(traffic.blueprint, url_prefix=API)
     app.register_blueprint(layers.blueprint, url_prefix=API)
+    app.register_blueprint(deep.blueprint, url_prefix=API)
     app.register_blueprint(audit.blueprint, url_prefix=API)
     app.register_blueprint(components.blueprint, url_prefix=API)
     app.register_blueprint(messages.blueprint, url_prefix=API)
     app.register_blueprint(retention.blueprint, url_prefix=API)
+    app.register_blueprint(archives.blueprint, url_prefix=API)
+    app.register_blueprint(findings.blueprint, url_prefix=API)
     app.register_blueprint(session.blueprint, url_prefix=API)
     app.register_blueprint(system.blueprint)
     app.register_blueprint(metrics.blueprint)

@@ -4,12 +4,13 @@ import contextlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+from tracepack.archive import Head
 
 from anomaly.phases import find_phases
 from jobdb.drawn import COLUMNS as DRAWN_COLUMNS
@@ -20,6 +21,8 @@ from jobdb.profile import LISTED, profile
 from jobdb.repository import JobDB
 from jobdb.runs import Runs, read_runs
 from jobdb.tables import Table, file_table, node_table, process_table
+from pipeline.archive import Archive, State
+from pipeline.archive.read import Zone
 from pipeline.store import Store, TooManyRuns
 
 from .errors import Busy
@@ -82,12 +85,12 @@ class Analysis:
 class Analyses:
     """Analyses by job, those used last within `BYTES_MAX` and `ENTRIES_MAX`. Any thread may ask; no two compute the same job at once.
 
-    threads: those that may compute, or wait for one that does, at once: the server's other threads stay free for quick answers.
+    threads: those that may compute, or wait for one that does, at once: the server's other threads stay free for quick answers. archive: has what retention dropped.
     """
 
-    def __init__(self, store: Store, jobdb: JobDB, threads: Threads, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: Store, jobdb: JobDB, threads: Threads, clock: Callable[[], float] = time.monotonic, archive: Archive | None = None) -> None:
         self._store, self._jobdb, self._clock = store, jobdb, clock
-        self._records = JobRecords(store, jobdb)
+        self._records = JobRecords(store, jobdb, archive)
         self._threads = threads
         self._kept: OrderedDict[str, Analysis] = OrderedDict()
         self._kept_lock = threading.Lock()  # owner of _kept
@@ -176,6 +179,10 @@ class Analyses:
         """See `JobRecords.seconds`."""
         return self._records.seconds(job, node, from_ns, to_ns, step_s, self._known(job))
 
+    def lacks_records(self, job: Job) -> bool:
+        """See `JobRecords.lacks`."""
+        return self._records.lacks(job)
+
     def partial(self) -> int:
         """See `Store.partial`."""
         return self._store.partial()
@@ -204,12 +211,48 @@ class Analyses:
 
     def has_few_runs(self, job: Job) -> bool:
         """Whether to read all of them takes no more than a moment."""
-        version = self._jobdb.profile_version(job.key) if is_final(job) else None
-        return (self._version(job) if version is None else version) <= self._store.few_runs
+        return self.version(job) <= self._store.few_runs
 
     def drawn_of_span(self, job: Job, from_ns: int, to_ns: int) -> Drawn:
         """Runs of the job's processes that touch a span."""
         return read_drawn(self._records.runs_of_span(job, from_ns, to_ns, self._known(job)), uid=job.uid)
+
+    def records_of(self, job: Job, columns: Sequence[str], from_ns: int, to_ns: int, most: int) -> pa.Table:
+        """See `JobRecords.records_of`."""
+        return self._records.records_of(job, columns, from_ns, to_ns, self._known(job), most)
+
+    def basis(self, job: Job) -> Basis:
+        """See `JobRecords.basis`."""
+        return self._records.basis(job)
+
+    def archived(self, job: Job) -> State | None:
+        """See `JobRecords.archived`."""
+        return self._records.archived(job)
+
+    def lost_ns(self, job: Job) -> int:
+        """See `JobRecords.lost_ns`, of runs."""
+        return self._records.lost_ns([job], "runs")[0]
+
+    def blocks_of(self, job: Job, state: State, zone: Zone) -> list[tuple[int, Head]]:
+        """See `JobRecords.blocks_of`."""
+        return self._records.blocks_of(job, state, zone)
+
+    def archived_records(self, job: Job, state: State, blocks: Sequence[tuple[int, Head]], columns: Sequence[str]) -> Iterator[pa.Table]:
+        """See `JobRecords.archived_records`."""
+        return self._records.archived_records(job, state, blocks, columns)
+
+    def heads(self, job: Job) -> list[bytes] | None:
+        """See `JobRecords.heads`."""
+        return self._records.heads(job)
+
+    def clocks_off_ns(self, job: Job) -> int:
+        """See `JobRecords.clocks_off_ns`."""
+        return self._records.clocks_off_ns(job)
+
+    def version(self, job: Job) -> int:
+        """About how many records the job has."""
+        version = self._jobdb.profile_version(job.key) if is_final(job) else None
+        return self._version(job) if version is None else version
 
     def _put(self, job: Job, version: int, runs: Runs, figures: dict) -> None:
         # What was worked out before retention dropped records stays.
@@ -285,4 +328,4 @@ def is_final(job: Job) -> bool:
 
 
 def _figures(runs: Runs, job: Job) -> dict:
-    return profile(runs, find_phases(*runs.spans()), job).to_dict()
+    return profile(runs, find_phases(runs), job).to_dict()

@@ -88,7 +88,7 @@ class Charts:
             except KeyError as error:
                 name, value = ("process", question.process) if question.process else ("node", question.node)
                 raise bad_parameter(name, value, "one of the job's; see its processes and nodes") from error
-            from_ns, to_ns = within(_span(job, runs, now_ns), question.from_ns, question.to_ns)
+            from_ns, to_ns = within(shown_span(job, runs, now_ns), question.from_ns, question.to_ns)
             with too_fine():
                 found = series(runs, from_ns, to_ns, question.points, chosen)
         return orjson.dumps(_series_json(found, job, now_ns, is_seen=is_seen))
@@ -121,7 +121,7 @@ def is_answer(kept: bytes, more: Collection[str] = ()) -> bool:
 def _of_seconds(analyses: Analyses, job: Job, node: str, given_from_ns: int | None, given_to_ns: int | None, points: int, now_ns: int) -> Series | None:
     """The series out of sums by second, or, where its bins are finer, out of the runs of the span that is asked for. None where the job's processes did
     nothing that is known, and where all of a short job is asked for, unless it has so many runs that seconds must do: then its runs are what to look at."""
-    from_ns, to_ns = _life(job, now_ns)
+    from_ns, to_ns = life(job, now_ns)
     is_whole = given_from_ns is None or given_to_ns is None
     asked_from_ns, asked_to_ns = (max(from_ns - MARGIN_NS, 0), to_ns + MARGIN_NS) if is_whole else (given_from_ns, given_to_ns)
     with too_fine():
@@ -183,7 +183,8 @@ def within(span: tuple[int, int], given_from_ns: int | None, given_to_ns: int | 
     return (from_ns, from_ns + 10**9) if given_to_ns is None else (max(to_ns - 10**9, 0), max(to_ns, 1))
 
 
-def _life(job: Job, now_ns: int) -> tuple[int, int]:
+def life(job: Job, now_ns: int) -> tuple[int, int]:
+    """From its start to its end, or to now."""
     from_ns = min(max(job.start_ns, 0), LATEST_NS - 10**9)
     to_ns = job.end_ns if job.end_ns is not None else max(now_ns, job.start_ns)
     return from_ns, min(max(to_ns, from_ns + 1), LATEST_NS)
@@ -203,7 +204,8 @@ def _chosen(runs: Drawn, node: str, process: str) -> np.ndarray | None:
     return None
 
 
-def _span(job: Job, runs: Drawn, now_ns: int) -> tuple[int, int]:
+def shown_span(job: Job, runs: Drawn, now_ns: int) -> tuple[int, int]:
+    """The job's life, and what was seen of it shortly before or after."""
     from_ns, to_ns = job.start_ns, job.end_ns if job.end_ns is not None else max(now_ns, job.start_ns)
     near = (runs.end_ns >= from_ns - MARGIN_NS) & (runs.start_ns <= to_ns + MARGIN_NS)
     if near.any():

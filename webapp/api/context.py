@@ -13,12 +13,16 @@ from .analysis import Analyses
 from .cache import Cache
 from .charts import Charts
 from .component_charts import ComponentCharts
+from .deep_answers import DeepAnswers
+from .detection import Detection
 from .kept import Kept
 from .layer_answers import LayerAnswers
 from .lists import Lists
 from .node_charts import NodeCharts
+from .second_pass import SecondPass
 from .signin import SignIn
 from .told import Told
+from .trace import Traces
 from .viewer import VisibleJobs
 
 
@@ -35,13 +39,17 @@ class Context:
     node_charts: NodeCharts
     component_charts: ComponentCharts
     layers: LayerAnswers
+    deep: DeepAnswers
+    detection: Detection
     lists: Lists
     agents: Agents
     told: Told
+    traces: Traces
     audits: Kept
     store: object
     status: object
     keeper: Keeper | None
+    second_pass: SecondPass | None
 
 
 def context() -> Context:

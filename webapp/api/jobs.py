@@ -6,7 +6,6 @@ from flask import Blueprint, current_app, g, jsonify
 
 from jobdb.job import Job
 from jobdb.listing import LIMIT_MAX, SORTS, STATES, BadCursor
-from pipeline.retention import DAY_NS
 
 from . import params
 from .context import agents, analyses, context, jobs
@@ -42,13 +41,4 @@ def one_job(job: Job):
     # A job is launched from some nodes and runs on more.
     nodes = sorted({*job.node_names, *seen})
     losses = agents().losses(nodes, job.start_ns, job.end_ns)
-    return jsonify({"job": shown, "profile": profile, "losses": losses, "records_dropped": _dropped(job), "groups_away": context().store.away()})
-
-
-def _dropped(job: Job) -> bool:
-    """Whether retention has dropped records of the job's time, perhaps its own. None goes on the day when it began."""
-    now_ns = time.time_ns()
-    if now_ns - job.start_ns < DAY_NS:
-        return False
-    end_ns = now_ns if job.end_ns is None else job.end_ns
-    return any(part.data == "runs" and part.first_ns <= end_ns and part.last_ns >= job.start_ns for part in context().store.dropped())
+    return jsonify({"job": shown, "profile": profile, "losses": losses, "records_dropped": analyses().lacks_records(job), "groups_away": context().store.away()})

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import orjson
@@ -29,14 +29,14 @@ from .kept import Kept
 from .threads import Threads
 
 # Of the answers; in the keys of the cache, so that another version's answers are none.
-FORMAT = 6
+FORMAT = 7
 # Different answers that may be worked out at once, as far as there are threads for it.
 TURNS = 64
 # Of a running job layers are worked out once in so much of its time, and at most so often.
 GRAIN_SHARE, GRAIN_NS = 100, 10 * 10**9
-_KEYS = frozenset(("from_ns", "to_ns", "has_topology", "file_systems", "elsewhere"))
+_KEYS = frozenset(("from_ns", "to_ns", "resolution_s", "has_topology", "file_systems", "elsewhere"))
 _RATES = ("read_bytes_per_s", "write_bytes_per_s", "read_ops_per_s", "write_ops_per_s", "metadata_ops_per_s", "queue")
-_SERIES_KEYS = frozenset(("from_ns", "to_ns", "step_s", "t_ns", *_RATES))
+_SERIES_KEYS = frozenset(("from_ns", "to_ns", "resolution_s", "step_s", "t_ns", *_RATES))
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _within(made: Plan, question: Question) -> Plan:
     here = common(joined([given]), [(made.from_ns, made.to_ns)])
     if not here:
         raise bad_parameter("from_ns", str(given[0]), f"a time of the job's, which is {made.from_ns} to {made.to_ns}")
-    return Plan(*here[0], made.has_topology, made.systems, made.elsewhere, made.offsets)
+    return replace(made, from_ns=here[0][0], to_ns=here[0][1])
 
 
 def _components(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from flask import Blueprint, jsonify
 
-from pipeline.retention import Keeper
+from pipeline.retention import Keeper, NotHere
 
 from . import params
 from .context import context
@@ -22,7 +22,10 @@ def plan():
 def apply():
     """Drops it. Takes as long as it takes."""
     params.only()
-    return jsonify(_keeper().apply_and_report())
+    try:
+        return jsonify(_keeper().apply_and_report())
+    except NotHere as error:
+        raise ApiError(409, "not_here", str(error), error.hint) from error
 
 
 def _keeper() -> Keeper:

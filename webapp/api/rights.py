@@ -28,7 +28,8 @@ SCRAPE = frozenset({"metrics.metrics"})
 USER = frozenset(
     {
         "jobs.list_jobs", "jobs.one_job", "traffic.job_series", "traffic.job_files", "traffic.job_processes", "traffic.job_nodes",
-        "layers.job_layers", "layers.layer_series",
+        "layers.job_layers", "layers.layer_series", "deep.job_heat", "deep.job_timeline", "deep.job_offsets", "deep.job_trace",
+        "findings.list_findings", "findings.one_finding",
         "session.who_am_i", "session.sign_out", "session.list_tokens", "session.add_token", "session.revoke_token", "system.openapi",
     }
 )  # fmt: skip

@@ -1,14 +1,14 @@
 """Signing in and out, and one's own tokens."""
 
 import time
-from typing import Any
 
-from flask import Blueprint, Response, g, jsonify, request
+from flask import Blueprint, Response, g, jsonify
 
 from jobdb.accounts import TOKEN_DAYS_MAX, Account, AccountError, Token
 from jobdb.passwords import LENGTH_MAX
 
 from . import params
+from .bodies import bad_body, body
 from .context import context
 from .errors import ApiError
 from .rights import cookie, cookie_name
@@ -18,6 +18,7 @@ blueprint = Blueprint("session", __name__)
 
 NAME_LENGTH_MAX = 200
 TOKEN_DAYS = 90
+_HINT = f"a token's days are 1 to {TOKEN_DAYS_MAX}; see /api/v1/openapi.json"
 
 
 @blueprint.after_request
@@ -37,10 +38,10 @@ def who_am_i():
 def sign_in():
     """Sign in with a name and a password; the answer sets the cookie."""
     params.only()
-    given = _body({"name": str, "password": str})
+    given = body({"name": str, "password": str}, hint=_HINT)
     name, password = given["name"], given["password"]
     if len(name) > NAME_LENGTH_MAX or not 0 < len(password) <= LENGTH_MAX:
-        raise _bad_body(f"name has at most {NAME_LENGTH_MAX} characters, password 1 to {LENGTH_MAX}")
+        raise bad_body(f"name has at most {NAME_LENGTH_MAX} characters, password 1 to {LENGTH_MAX}", _HINT)
     if g.caller.peer is None:
         raise ApiError(403, "unknown_peer", "it cannot be told who asks", "connect from this machine, or through the proxy")
     account = context().sign_in.check(name, password, g.caller.peer)
@@ -76,11 +77,11 @@ def add_token():
     account = _account()
     if g.viewer.via != "session":
         raise ApiError(403, "session_only", "a token makes no tokens", "sign in with the password: `bellrock login`, or the page")
-    given = _body({"label": str, "days": int}, {"days": TOKEN_DAYS})
+    given = body({"label": str, "days": int}, {"days": TOKEN_DAYS}, _HINT)
     try:
         secret, token = context().accounts.add_token(account.name, given["label"], given["days"])
     except AccountError as error:
-        raise _bad_body(str(error)) from error
+        raise bad_body(str(error), _HINT) from error
     response = jsonify(_token_json(token) | {"token": secret})
     response.status_code = 201
     return response
@@ -116,23 +117,3 @@ def _token_json(token: Token) -> dict:
 def _set_cookie(response: Response, secret: str, max_age_s: int) -> None:
     # Strict: a link from elsewhere opens the page without it, and the page then asks with it.
     response.set_cookie(cookie_name(g.caller), secret, max_age=max_age_s, path="/", secure=g.caller.secure, httponly=True, samesite="Strict")
-
-
-def _body(wanted: dict[str, type], defaults: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The JSON object that was sent: all of `wanted` and nothing else, each of its type. Raises the 400."""
-    given = request.get_json(silent=True) if request.is_json else None
-    names = ", ".join(f"{name} ({kind.__name__})" for name, kind in wanted.items())
-    if not isinstance(given, dict):
-        raise _bad_body(f"expected a JSON object (Content-Type: application/json) with {names}")
-    found = {**(defaults or {}), **given}
-    if set(found) != set(wanted) or any(type(found[name]) is not kind for name, kind in wanted.items()):
-        raise _bad_body(f"expected {names}, and nothing else")
-    try:
-        "".join(value for value in found.values() if isinstance(value, str)).encode()
-    except UnicodeEncodeError as error:
-        raise _bad_body("a text with half of a character") from error
-    return found
-
-
-def _bad_body(message: str) -> ApiError:
-    return ApiError(400, "bad_body", f"{request.method} {request.path[:100]}: {message}", f"a token's days are 1 to {TOKEN_DAYS_MAX}; see /api/v1/openapi.json")

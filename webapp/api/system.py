@@ -59,6 +59,8 @@ def status():
             "store_error": stored.get("error"),
             "groups": with_troubles(stored.get("groups", []), time.time_ns()),
             "retention": None if context().keeper is None else context().keeper.status(),
+            "detection": context().detection.status(),
+            "archive": None if context().second_pass is None else context().second_pass.status(),
             "cache": context().cache.status(),
             "agents": totals,
             "losses": [entry for entry in agents().losses(agents().ever_lost(totals), losses_since_ns, None) if is_loss(entry)],

@@ -105,7 +105,7 @@ def test_what_goes_in_comes_out(server, tmp_path, seed):
     server.take(events)
     rows = [event for event in events if event["kind"] == "run"]
     job = server.jobdb.job("42")
-    phases = naive.find_phases((row["start"], row["end"]) for row in naive.calls(naive.clean(rows, 1000)))
+    phases = find_phases(read_runs(server.store.runs("42", COLUMNS), uid=1000)).tolist()
     wanted = naive.profile(rows, phases, job)
     got = server.get("/jobs/42")["profile"]
     for name in HEADLINE:
@@ -175,4 +175,31 @@ def test_phases_of_the_stored_runs(server):
     node = Node()
     server.take([node.job("start", T0)] + [node.run("write", T0 + gap * S, T0 + gap * S, 1) for gap in (0, 5, 11, 12)])
     runs = read_runs(server.store.runs("42", COLUMNS), uid=1000)
-    assert len(find_phases(*runs.spans())) == 2 == server.get("/jobs/42")["profile"]["phases"]
+    assert len(find_phases(runs)) == 2 == server.get("/jobs/42")["profile"]["phases"]
+
+
+@pytest.mark.parametrize("piece_runs", [400_000, 120])  # of these about 50 go on at one time
+def test_pages_of_records_and_maps_have_what_came(server, monkeypatch, piece_runs):
+    monkeypatch.setattr("webapp.api.trace.PIECE_RUNS", piece_runs)
+    made, nodes = random.Random(2), [Node(f"n{number}", f"{number:016x}") for number in range(3)]
+    events = [nodes[0].job("start", T0)]
+    for number in range(300):
+        start = T0 + made.randrange(100) * S // 10
+        of = made.randrange(3)
+        events.append(nodes[of].run(made.choice(["read", "write"]), start, start + made.randrange(3 * S), 1000 + number, process=f"{of}.1", rank=of, file=made.choice(["/a", "/b"])))
+    events.append(nodes[1].run("write", T0 + S, T0 + S, 9, uid=1001))  # somebody else who claims to be this job
+    server.take([*events, nodes[0].job("end", T0 + 12 * S, exit_code=0)])
+    runs = events[1:-1]
+    got, cursor = [], ""
+    while cursor is not None:
+        page = server.get(f"/jobs/42/trace?limit=40{f'&cursor={cursor}' if cursor else ''}")
+        got += zip(page["columns"]["start"], page["columns"]["bytes"], strict=True)
+        cursor = page["next_cursor"]
+    assert sorted(got) == sorted((run["start"], run["bytes"]) for run in runs) and [start for start, _ in got] == sorted(start for start, _ in got)
+    sums = {(op, of): sum(run["bytes"] for run in runs if (run["op"], run["rank"]) == (op, of)) for op in ("read", "write") for of in range(3)}
+    for op in ("read", "write"):
+        rows = server.get(f"/jobs/42/heat?by=rank&measure={op}_bytes")["rows"]
+        assert {(op, int(one["first"])): sum(one["cells"]) for one in rows} == {key: total for key, total in sums.items() if key[0] == op}
+    assert server.get("/jobs/42/offsets?file=/b")["bytes"] == sum(run["bytes"] for run in runs if run["file"] == "/b")
+    marked = server.get("/jobs/42/timeline?by=file")
+    assert marked["runs"] == 300 and {lane["name"] for lane in marked["lanes"]} == {"/a", "/b"}

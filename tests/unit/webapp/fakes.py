@@ -8,12 +8,16 @@ import numpy as np
 import pyarrow as pa
 
 from jobdb.repository import JobDB
+from pipeline.archive.files import FileArchive
 from pipeline.retention import Keeper
 from pipeline.rollup import class_of, roll_up
 from pipeline.rollup import table as summed
 from pipeline.store import MESSAGES, SAMPLES, Heard, Progress, Proof, TooManyRuns, TooManySamples, named_samples
+from pipeline.store.parts import Drops
+from pipeline.summary import rows_table
 from tests.unit.jobdb.tables import SCHEMA, T0, row, table
 from webapp.api import create_app
+from webapp.api.second_pass import SecondPass
 
 S = 10**9
 
@@ -23,6 +27,7 @@ class FakeStore:
 
     few_runs = 100_000
     is_grouped = True
+    seconds_of = "rollups"
 
     def __init__(self):
         self.rows, self.sample_rows, self.asked, self.lock = {}, [], 0, threading.Lock()
@@ -34,6 +39,7 @@ class FakeStore:
         self.components_asked = self.samples_asked = 0
         self.samples_max, self.names_asked, self.read = 100_000, [], []
         self.message_rows = []
+        self.summary_rows, self.until_ns = {"minutes": [], "hours": []}, 2**62
 
     def add(self, job, *rows):
         self.rows.setdefault(job, []).extend(rows)
@@ -41,9 +47,10 @@ class FakeStore:
     def runs(self, job, columns=None, window=None, span=None, *, known=None, most=None):
         with self.lock:
             self.asked += 1
-        if most is not None and len(self._found(job, window)) > most:
+        rows = [r for r in self._found(job, window) if span is None or (r["start"] <= span[1] and r["end"] >= span[0])]
+        if most is not None and len(rows) > most:
             raise TooManyRuns("too many")
-        found = table([r for r in self._found(job, window) if span is None or (r["start"] <= span[1] and r["end"] >= span[0])])
+        found = table(rows)
         return found.select(list(columns or SCHEMA.names))
 
     def seconds(self, job, uid, nodes, from_s, to_s, step_s=1, *, of_nodes=False, since_s=None, known=None, given=None):
@@ -114,7 +121,8 @@ class FakeStore:
 
     def _heard(self, from_ns, to_ns, is_one):
         found = {}
-        for one in self._samples(from_ns, to_ns):
+        hours = [one | {"start": one["time"], "end": one["time"] + 3600 * S} for rows in self.summary_rows.values() for one in rows]
+        for one in [*self._samples(from_ns, to_ns), *(one for one in hours if one["end"] >= from_ns and one["start"] <= to_ns)]:
             if is_one(one):
                 found.setdefault((one["node"], one["component"], one["instance"]), []).append(one)
         return [Heard(*key, min(one["start"] for one in of), max(one["end"] for one in of)) for key, of in sorted(found.items())]
@@ -128,6 +136,13 @@ class FakeStore:
         if names is not None:
             return pa.Table.from_pylist([one | {"boot": 255} | {name: one["values"].get(name) for name in names} for one in found], schema=named_samples(names))
         return pa.Table.from_pylist([one | {"boot": 255, "values": list(one["values"].items())} for one in found], schema=SAMPLES)
+
+    def summaries(self, data, component, of, from_ns, to_ns):
+        rows = [row for row in self.summary_rows[data] if row["component"] == component and (row["node"], row["instance"]) in of]
+        return rows_table([row for row in rows if from_ns // (3600 * S) * 3600 * S <= row["time"] < to_ns])
+
+    def summarised_ns(self):
+        return self.until_ns
 
     def _samples(self, from_ns, to_ns):
         return [{"instance": one["node"]} | one for one in self.sample_rows if one["end"] >= from_ns and one["start"] <= to_ns]
@@ -196,6 +211,12 @@ class FakeStore:
     def dropped(self, limit=1000):
         return self.gone[:limit]
 
+    def dropped_ns(self, data, spans, group=None):
+        return Drops(self.gone).last_ns(data, spans, group)
+
+    def kept_from_ns(self, data):
+        return Drops(self.gone).kept_from_ns(data)
+
     def shards(self):
         return None
 
@@ -238,7 +259,9 @@ class Site:
         status = lambda: {"version": "9", "started_ns": 1, "ingest": {"connections": 1}}  # noqa: E731
         # A test client has no socket that the kernel could tell the owner of.
         defaults = {"FRONTEND_DIR": self.frontend, "PEER_UID": lambda environ: os.geteuid()}
-        self.app = create_app(defaults | config, store=self.store, jobdb=self.jobdb, status=status, keeper=Keeper(self.store, {"runs": 180, "samples": 0}))
+        second_pass = SecondPass(self.jobdb, self.store, FileArchive(tmp_path / "archive"), 600, 30)
+        keeper = Keeper(self.store, {"runs": 180, "samples": 0})
+        self.app = create_app(defaults | config, store=self.store, jobdb=self.jobdb, status=status, keeper=keeper, second_pass=second_pass)
         self.client = self.app.test_client()
 
     def get(self, path, status=200, **options):

@@ -2,13 +2,18 @@
 
 import time
 
+import pyarrow as pa
 import pytest
 
+from pipeline.store import SAMPLES
 from pipeline.store.mark import Mark
+from pipeline.store.parts import Part
+from pipeline.summary import hour_of, minutes_of, rows_of
 from tests.unit.jobdb.tables import T0
 from tests.unit.webapp.fakes import S
 from webapp.api import component_charts
 
+HOUR = hour_of(T0)
 SERIES = "/api/v1/components/series"
 SDA = f"{SERIES}?node=n1&component=block_device&instance=sda"
 
@@ -89,7 +94,7 @@ def test_a_series_has_units_and_what_is_known_when(disks):
     answer = disks.get(f"{SDA}&from_ns={T0}&to_ns={T0 + 6 * S}&step_s=2")
     assert {name: value for name, value in answer.items() if name != "values"} == {
         "node": "n1", "component": "block_device", "instance": "sda", "instance_what": "Name of the device.", "from_ns": T0, "to_ns": T0 + 6 * S, "step_s": 2.0,
-        "t_ns": [T0, T0 + 2 * S, T0 + 4 * S], "last_ns": T0 + 4 * S, "values_left_out": 0,
+        "t_ns": [T0, T0 + 2 * S, T0 + 4 * S], "last_ns": T0 + 4 * S, "resolution_s": None, "values_left_out": 0,
     }  # fmt: skip
     read, queue, new = answer["values"]
     assert read | {"name": "read_bytes", "kind": "counter", "unit": "bytes", "total": 120.0, "per_s": [50.0, 10.0, None]} == read
@@ -126,6 +131,7 @@ def test_nothing_is_believed_of_what_others_may_have_written_into_the_cache(disk
         b"{}",
         answer[:-2],
         answer.replace(b'"per_s":[', b'"per_s":[1.0,', 1),
+        answer.replace(b'"max_per_s":[', b'"max_per_s":[1.0,', 1),
         answer.replace(b'"values":[{', b'"values":[5,{', 1),
         answer.replace(b"t_ns", b"x_ns"),
     ):
@@ -164,3 +170,54 @@ def test_by_default_it_is_the_last_hour(site):
     site.store.sample_rows = [told(now_s - 30, now_s - 29, read_bytes=8)]
     answer = site.get(SDA)
     assert answer["values"][0]["total"] == pytest.approx(8) and 3590 <= (answer["to_ns"] - answer["from_ns"]) / S <= 3620
+
+
+def gone(data, until_s):
+    return Part(data, "x", "", 9, None, 0, T0 + until_s * S - 1, "x", dropped_ns=1)
+
+
+def summarise(site, data, samples, hour_s=0):
+    """T0 lies 800 s after an hour's begin."""
+    table = pa.Table.from_pylist([one | {"boot": 255, "values": list(one["values"].items())} for one in samples], schema=SAMPLES)
+    rows = rows_of(minutes_of(table, "block_device", HOUR + hour_s * S), ("n1", "block_device", "sda"), HOUR + hour_s * S)
+    site.store.summary_rows[data].append(rows[data == "hours"])
+
+
+def test_where_samples_are_gone_it_is_of_summaries_with_their_extremes(disks):
+    summarise(disks, "minutes", [told(1000, 1010, read_bytes=600, in_flight=2), told(1010, 1020, read_bytes=0, in_flight=8)])
+    disks.store.gone = [gone("samples", 1800)]
+    answer = disks.get(f"{SDA}&from_ns={T0 + 900 * S}&to_ns={T0 + 1200 * S}&step_s=50")
+    assert answer["resolution_s"] == 60 == answer["step_s"] and answer["from_ns"] <= T0 + 900 * S and answer["to_ns"] >= T0 + 1200 * S
+    read, queue = answer["values"]
+    (at,) = [place for place, rate in enumerate(read["per_s"]) if rate is not None]
+    assert answer["t_ns"][at] <= T0 + 1000 * S < answer["t_ns"][at] + 60 * S
+    assert [read[name][at] for name in ("min_per_s", "per_s", "max_per_s")] == [0, 30, 60] and read["total"] == 600
+    assert [queue[name][at] for name in ("min", "mean", "max", "last")] == [2, 5, 8, 5] and answer["last_ns"] == answer["t_ns"][at] + 60 * S
+
+
+def test_of_a_long_time_and_where_minutes_are_gone_it_is_by_the_hour(disks):
+    summarise(disks, "hours", [told(1000, 1010, read_bytes=600)])
+    disks.store.gone = [gone("samples", 4000), gone("minutes", 3000)]
+    for span in (f"from_ns={T0}&to_ns={T0 + 7200 * S}&step_s=60", f"from_ns={T0 - 40 * 86400 * S}&to_ns={T0 + 86400 * S}&points=50"):
+        answer = disks.get(f"{SDA}&{span}")
+        assert answer["resolution_s"] == 3600 and answer["step_s"] % 3600 == 0 and answer["values"][0]["total"] == 600
+
+
+def test_what_is_not_summarised_yet_is_there_all_the_same(disks):
+    summarise(disks, "minutes", [told(1000, 1010, read_bytes=600)])
+    disks.store.sample_rows = [told(5000, 5010, read_bytes=50), told(1500, 1501, read_bytes=10**6)]
+    disks.store.gone = [gone("samples", 1800)]
+    (read,) = disks.get(f"{SDA}&from_ns={T0}&to_ns={T0 + 7200 * S}&step_s=60")["values"]
+    assert read["total"] == 650, "what comes for an hour that is summarised waits until it is again"
+
+
+def test_of_too_many_samples_summaries_are_told(disks):
+    samples = [told(n, n + 1, read_bytes=1) for n in range(2500)]
+    disks.store.sample_rows = [told(n, n + 1, read_bytes=1) for n in range(2800, 3000)] + samples
+    disks.store.samples_max = 1500
+    summarise(disks, "minutes", samples)
+    answer = disks.get(f"{SDA}&from_ns={T0}&to_ns={T0 + 3000 * S}&step_s=10")
+    assert answer["resolution_s"] == 60 and answer["values"][0]["total"] == 2700
+    disks.store.sample_rows = samples
+    disks.store.summary_rows["minutes"].clear()
+    assert disks.get(f"{SDA}&from_ns={T0}&to_ns={T0 + 3000 * S}&step_s=10", status=422)["error"]["code"] == "too_many_samples"

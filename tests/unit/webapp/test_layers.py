@@ -10,6 +10,8 @@ from jobdb.layers.served import Served
 from jobdb.queue import QueueJob
 from jobdb.topology.layouts import Layout, Part
 from jobdb.topology.site import load
+from pipeline.store import parts
+from pipeline.summary import hour_of, minutes_of, rows_of
 from tests.unit.jobdb.tables import T0, row
 from tests.unit.webapp.fakes import S, event
 from tests.unit.webapp.people import People
@@ -90,6 +92,27 @@ def test_a_forwarding_node_that_reads_what_nobody_asked_for(site):
     assert forwarding["how"] == "alone" and forwarding["own"] == forwarding["figures"]
     assert forwarding["of"] == "client" and forwarding["amplification"] == {"read": 3.5, "write": None}
     assert storage["components"][0]["known_s"] == 0 and storage["own"] is None and storage["figures"]["read_bytes"] is None
+
+
+@pytest.mark.parametrize("data", ("minutes", "hours"))
+def test_where_samples_are_gone_it_is_of_summaries_and_says_so(site, data):
+    thrashing(site)
+    whole = of_job(site)
+    hour_ns, of = hour_of(T0), ("fwd1", "nfs_server", "fwd1")
+    samples = site.store.samples(of[1], [(of[0], of[2])], 0, T0 + 200 * S)
+    assert whole["resolution_s"] is None
+    site.store.summary_rows[data] = [rows_of(minutes_of(samples, of[1], hour_ns), of, hour_ns)[data == "hours"]]
+    site.store.sample_rows = []
+    site.store.gone = [parts.Part(one, "x", "", 9, None, 0, T0 + S, "x", dropped_ns=1) for one in ("samples", "minutes")[: 1 + (data == "hours")]]
+    answer = of_job(site)
+    assert answer["resolution_s"] == {"minutes": 60, "hours": 3600}[data]
+    forwarding, series = layer_of(answer, "forwarding"), of_job(site, path=f"{LAYERS}/series?file_system=work&layer=forwarding&points=10")
+    if data == "minutes":
+        assert forwarding["figures"]["read_bytes"] == pytest.approx(350 * MIB) and forwarding["amplification"]["read"] == pytest.approx(3.5)
+        assert series["read_bytes_per_s"] == pytest.approx([3.5 * MIB] * len(series["t_ns"])) and series["resolution_s"] == 60
+    else:
+        # 490 MiB in that hour, of which the job had 100 s.
+        assert forwarding["figures"]["read_bytes"] == pytest.approx(490 * MIB / 36)
 
 
 GLUSTER = """

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import pytest
 from jsonschema import Draft202012Validator
 
+from jobdb.findings import Annotation, Found
 from jobdb.passwords import hash_password
 from jobdb.listing import SORTS
 from jobdb.tables import FILE_SORTS, NODE_SORTS, PROCESS_SORTS
@@ -66,6 +67,10 @@ def site(tmp_path):
     folder.mkdir()
     (folder / "site.toml").write_text(TOPOLOGY)
     made.jobdb.topology.apply(load(folder), T0 - S, "root")
+    about = Found("metadata-storm", "7", "warning", T0, T0 + S, "many small files", {"mdops": 400.0, "job": "7"}, jobs=(("7", "subject"),))
+    made.jobdb.findings.record([about])
+    made.jobdb.findings.annotate([Annotation("maintenance", T0, None, "all day", author="root")])
+    made.jobdb.findings.change(1, "root", verdict="confirmed", comment="so it is")
     made.store.high_water = [{"node": "n1", "boot": "0" * 16, "seq": 5, "missing": 0, "last_append_ns": 7}]
     yield made
     made.close()
@@ -87,7 +92,7 @@ def response_schema(path, status):
 def asked(path):
     """Where a path is asked: with the parameters that it cannot do without."""
     needed = {given["name"]: given["example"] for given in parameters(path) if given["in"] == "query" and given.get("required")}
-    return path.replace("{node}", "n1") + (f"?{urlencode(needed)}" if needed else "")
+    return path.replace("{node}", "n1").replace("{finding_id}", "1") + (f"?{urlencode(needed)}" if needed else "")
 
 
 def parameters(path):
@@ -113,7 +118,7 @@ def test_real_answers_are_valid(site, path):
         # A job that did nothing used no file system.
         status = 404 if path.endswith("/layers/series") and job in ("running", "empty", "unseen") else 200
         validate(response_schema(path, status), site.get(asked(path).replace("{job_id}", job), status, headers=headers))
-    validate(response_schema(path, 400), site.get(path.replace("{job_id}", "7") + "?nope=1", status=400) if path != "/healthz" else site.get("/api/x", status=404))
+    validate(response_schema(path, 400), site.get(path.replace("{job_id}", "7").replace("{finding_id}", "1") + "?nope=1", status=400) if path != "/healthz" else site.get("/api/x", status=404))
 
 
 def test_what_changes_something_answers_as_described(site):
@@ -172,10 +177,10 @@ def test_a_wrong_answer_is_not_valid(site):
 
 @pytest.mark.parametrize("path", GETS)
 def test_described_parameters_are_taken(site, path):
-    values = {"job_id": "7", "search": "x", "state": "running", "cursor": "", "node": "n1", "component": "nfs_server", "instance": "n1", "process": "n1:1.1", "from_ns": "1", "to_ns": "2000000000000000000", "step_s": "864000"}
+    values = {"job_id": "7", "search": "x", "state": "running", "cursor": "", "node": "n1", "component": "nfs_server", "instance": "n1", "process": "n1:1.1", "from_ns": "1", "to_ns": "2000000000000000000", "step_s": "864000", "rank": "0", "op": "read", "layer": "compute"}
     for given in parameters(path):
         if given["in"] == "query":
-            value = values.get(given["name"], given["schema"].get("default"))
+            value = given.get("example") if "enum" in given["schema"] and "example" in given else values.get(given["name"], given["schema"].get("default"))
             address = asked(path).replace("{job_id}", "7")
             site.get(f"{address}{'&' if '?' in address else '?'}{given['name']}={value}" if not given.get("required") else address)
 

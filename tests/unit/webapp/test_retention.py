@@ -19,6 +19,13 @@ def test_a_dry_run_comes_first_and_post_drops(site):
     assert site.get("/api/v1/retention")["expired"] == [] and site.get("/api/v1/audit")["dropped"] == done["dropped"]
 
 
+def test_where_the_central_server_archives_another_drops_nothing(site):
+    site.store.old = [OLD]
+    site.app.extensions["bellrock"].keeper._is_elsewhere = True
+    answer = site.client.post("/api/v1/retention", headers={"X-Bellrock": "1"})
+    assert answer.status_code == 409 and "central server" in answer.get_json()["error"]["hint"] and site.store.old == [OLD]
+
+
 def test_letters_that_retention_dropped_are_a_note_and_others_a_flaw(site):
     site.store.marks = [(("n1", 255), Mark(9, letters=3, conflicts=1, ended=True, last_ns=5))]
     assert {flaw["kind"] for flaw in site.get("/api/v1/audit")["flaws"]} == {"dead_letters", "conflict"}

@@ -19,6 +19,12 @@ USERS = {
     ("GET", "/api/v1/jobs/<job_id>/nodes"),
     ("GET", "/api/v1/jobs/<job_id>/layers"),
     ("GET", "/api/v1/jobs/<job_id>/layers/series"),
+    ("GET", "/api/v1/jobs/<job_id>/heat"),
+    ("GET", "/api/v1/jobs/<job_id>/timeline"),
+    ("GET", "/api/v1/jobs/<job_id>/offsets"),
+    ("GET", "/api/v1/jobs/<job_id>/trace"),
+    ("GET", "/api/v1/findings"),
+    ("GET", "/api/v1/findings/<int:finding_id>"),
     ("GET", "/api/v1/session"),
     ("POST", "/api/v1/session"),
     ("DELETE", "/api/v1/session"),
@@ -52,7 +58,10 @@ def routes(people):
 
 def filled(rule, job="7"):
     """An address of a rule. A rule with an argument that is not known here fails: somebody must say whose it is."""
-    address = rule.replace("<job_id>", job).replace("<int:token_id>", "99").replace("<path:path>", "jobs/7").replace("<node>", "n1")
+    known = {"<job_id>": job, "<int:token_id>": "99", "<int:finding_id>": "99", "<int:annotation_id>": "99", "<path:path>": "jobs/7", "<node>": "n1"}
+    address = rule
+    for argument, value in known.items():
+        address = address.replace(argument, value)
     assert "<" not in address, f"{rule}: what is its argument, and who may ask for it?"
     return address
 
