@@ -6,7 +6,7 @@ import tseslint from "typescript-eslint";
 const forbid = (...patterns) => ({
   "no-restricted-imports": ["error", { patterns: patterns.map(([group, message]) => ({ group, message })) }],
 });
-const FEATURES = ["jobs", "job", "servers", "status"];
+const FEATURES = ["jobs", "job", "findings", "servers", "status"];
 const upward = [["../../*", "../**/app/*", "../**/features/*"], "use the @/ alias for another folder"];
 
 export default tseslint.config(

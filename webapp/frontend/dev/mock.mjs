@@ -81,7 +81,7 @@ function profile(one) {
   const ends = one.end_ns ?? Date.now() * 1e6;
   const phase_list = Array.from({ length: Math.ceil((ends - one.start_ns) / 26e9) }, (_, index) => ({
     start_ns: one.start_ns + index * 26e9, end_ns: Math.min(ends, one.start_ns + (index * 26 + 14) * 1e9), read_bytes: 7 * GIB,
-    write_bytes: 28 * GIB, metadata_ops: 1400, io_mode_read: "N-1", io_mode_write: "N-N",
+    write_bytes: 28 * GIB, read_ops: 7 * 1024, write_ops: 28 * 1024, metadata_ops: 1400, mdops: 100, io_mode_read: "N-1", io_mode_write: "N-N", nodes: one.nodes,
   }));
   const op = (name, count, bytes, errors, busy_s, slowest_s) => ({ op: name, count, bytes, errors, busy_s, slowest_s });
   const slowest = (name, seconds, file) => ({
@@ -157,19 +157,89 @@ function components(query) {
 
 function componentSeries(query) {
   const to = Number(query.get("to_ns")) / 1e9, from = Number(query.get("from_ns")) / 1e9;
-  const step = [1, 5, 15, 60, 300, 3600].find((s) => (to - from) / s <= 300) ?? 3600;
+  const step = [1, 5, 15, 60, 300, 3600, 6 * 3600, 48 * 3600].find((s) => (to - from) / s <= 300) ?? 48 * 3600;
   const t = Array.from({ length: Math.ceil((to - from) / step) }, (_, index) => Math.floor(from / step) * step + index * step);
-  const wave = (top, seed) => t.map((at) => (at % 3600 < 300 ? null : top * (0.4 + 0.3 * Math.sin(at / 700 + seed) + 0.3 * noise(at + seed))));
-  const counter = (name, unit, top, seed) => { const per_s = wave(top, seed); return { name, kind: "counter", unit, what: `What ${name} is.`, total: per_s.reduce((sum, one) => sum + (one ?? 0) * step, 0), per_s }; };
+  const wave = (top, seed) => t.map((at) => (at % Math.max(3600, 12 * step) < 300 ? null : top * (0.4 + 0.3 * Math.sin(at / 700 + seed) + 0.3 * noise(at + seed))));
+  const counter = (name, unit, top, seed) => { const per_s = wave(top, seed); return { name, kind: "counter", unit, what: `What ${name} is.`, total: per_s.reduce((sum, one) => sum + (one ?? 0) * step, 0), per_s, min_per_s: per_s.map((one) => one && one * 0.6), max_per_s: per_s.map((one) => one && one * 1.5) }; };
   const mean = wave(6, 5);
   const buckets = [900, 400, 120, 9].map((top, index) => wave(top, index));
   return {
     node: query.get("node"), component: query.get("component"), instance: query.get("instance") ?? "", instance_what: "Device name.", from_ns: t[0] * 1e9,
-    to_ns: (t[t.length - 1] + step) * 1e9, step_s: step, t_ns: t.map((at) => at * 1e9), last_ns: to * 1e9, values_left_out: 0,
+    to_ns: (t[t.length - 1] + step) * 1e9, step_s: step, t_ns: t.map((at) => at * 1e9), last_ns: to * 1e9, resolution_s: to - from > 31 * 86_400 ? 3600 : to - from > 86_400 ? 60 : null, values_left_out: 0,
     values: [counter("read_bytes", "bytes", GIB, 1), counter("write_bytes", "bytes", 2 * GIB, 2), counter("busy_s", "s", 1, 3),
       { name: "queue_length", kind: "gauge", unit: "requests", what: "Requests in hand.", last: mean, mean, min: mean.map((one) => one && one / 2), max: mean.map((one) => one && one * 2) },
       { name: "read_wait", kind: "histogram", unit: "us", what: "Reads by how long they took.", bounds: [100, 1000, 10_000, null], totals: buckets.map((one) => one.reduce((sum, x) => sum + (x ?? 0) * step, 0)), per_s: buckets }],
   };
+}
+
+/** Every rank writes in turns, and some are slow. */
+function heat(one, query) {
+  const { t_ns, step_s, from_ns, to_ns } = series(one, { get: (name) => (name === "points" ? query.get("bins") : name === "process" ? null : query.get(name)) });
+  const byRank = query.get("by") === "rank";
+  const members = byRank ? one.processes : one.nodes;
+  const each = Math.ceil(members / Number(query.get("rows") ?? 128));
+  const rows = Array.from({ length: Math.ceil(members / each) }, (_, row) => {
+    const cells = t_ns.map((at) => {
+      const since = (at - one.start_ns) / 1e9;
+      const late = row % 13 === 5 ? 5 : 0;
+      return since >= late && since % 26 < 8 + late ? Math.round(GIB * step_s * noise(row * 31 + Math.floor(since))) : 0;
+    });
+    const name = (n) => (byRank ? String(n) : `n${String(n + 1).padStart(3, "0")}`);
+    return { first: name(row * each), last: name(Math.min((row + 1) * each, members) - 1), members: Math.min(each, members - row * each), total: cells.reduce((sum, x) => sum + x, 0), cells };
+  });
+  return { by: query.get("by"), measure: query.get("measure"), from_ns, to_ns, step_s, t_ns, members, total: rows.reduce((sum, row) => sum + row.total, 0), is_stored: one.processes > 100, rows };
+}
+
+/** A span of a job, which opens, reads and writes in turns. */
+const spanOf = (one, query) => [Number(query.get("from_ns") ?? one.start_ns), Number(query.get("to_ns") ?? one.end_ns ?? Date.now() * 1e6)];
+
+function timeline(one, query) {
+  const [from_ns, to_ns] = spanOf(one, query);
+  const byFile = query.get("by") === "file";
+  const total = byFile ? one.files : one.processes;
+  const first = Number(query.get("first") ?? 0);
+  const lanes = Array.from({ length: Math.max(Math.min(Number(query.get("lanes") ?? 32), total - first), 0) }, (_, n) => ({ name: byFile ? `/scratch/run/member${first + n}/restart.${first + n}.nc` : String(first + n), runs: 40 }));
+  const marks = { lane: [], kind: [], op: [], file: [], start_ns: [], end_ns: [], count: [], bytes: [], runs: [] };
+  lanes.forEach((_, lane) => {
+    for (let at = one.start_ns; at < (one.end_ns ?? Date.now() * 1e6); at += 26e9) {
+      for (const [kind, since, length] of [[2, 0, 0.02], [0, 0.5, 3 * noise(lane)], [1, 5, 2 + 9 * noise(lane * 7 + at / 1e9)], [2, 16, 0.02]]) {
+        const start = at + since * 1e9;
+        const mark = { lane, kind, op: kind, file: kind === 2 ? -2 : 0, start_ns: start, end_ns: start + length * 1e9, count: kind === 2 ? 3 : 400, bytes: kind === 2 ? 0 : 400 << 20, runs: kind === 2 ? 3 : 1 };
+        if (start < to_ns && start + length * 1e9 > from_ns) for (const [name, value] of Object.entries(mark)) marks[name].push(value);
+      }
+    }
+  });
+  return { by: query.get("by"), from_ns, to_ns, first, lanes_total: total, joined_s: one.processes > 100 ? 0.05 : 0, runs: lanes.length * 40, lanes, ops: ["read", "write", "open"], kinds: ["read", "write", "metadata"], files: ["/scratch/<b>run"], marks };
+}
+
+/** A file that all ranks write block by block, each its own of every round, and read at the beginning; of large jobs a grid. */
+function offsets(one, query) {
+  const [from_ns, to_ns] = spanOf(one, query);
+  const file = query.get("file") || "/scratch/project/climate/run-2025-11-21/shared.nc";
+  const ranks = Math.min(one.processes, 32);
+  const block = 4 << 20;
+  const segments = { who: [], op: [], start_ns: [], end_ns: [], first: [], last: [], size: [], count: [], bytes: [] };
+  const rounds = Math.floor(((one.end_ns ?? Date.now() * 1e6) - one.start_ns) / 26e9) + 1;
+  for (let round = 0; round < rounds; round += 1) {
+    for (let who = 0; who < ranks; who += 1) {
+      const start = one.start_ns + round * 26e9 + 5e9 + noise(who + round) * 2e9;
+      const first = (round * ranks + who) * block;
+      const segment = { who, op: round === 0 && who % 2 ? 0 : 1, start_ns: start, end_ns: start + 7e9, first, last: first + block - 65536, size: 65536, count: 64, bytes: block };
+      if (start < to_ns && start + 7e9 > from_ns) for (const [name, value] of Object.entries(segment)) segments[name].push(value);
+    }
+  }
+  const is_grid = one.processes > 100;
+  const cells = { op: [], bin: [], row: [], who: [], count: [] };
+  if (is_grid) {
+    segments.first.forEach((first, at) => {
+      const cell = { op: segments.op[at], bin: Math.floor(((segments.start_ns[at] - from_ns) / (to_ns - from_ns)) * 180), row: Math.floor((first / (rounds * ranks * block)) * 100), who: at % 5 ? segments.who[at] : -1, count: 1 + (at % 40) };
+      if (cell.bin >= 0 && cell.bin < 180) for (const [name, value] of Object.entries(cell)) cells[name].push(value);
+    });
+    for (const name of Object.keys(segments)) segments[name] = [];
+  }
+  const high = rounds * ranks * block;
+  return { file, from_ns, to_ns, low: 0, high, runs: rounds * ranks, count: rounds * ranks * 64, bytes: high, unsure: one.state === "failed" ? 7 : 0, left_out: 0, ops: ["read", "write"], who: Array.from({ length: ranks }, (_, n) => String(n)), is_grid, segments,
+    bin_s: is_grid ? (to_ns - from_ns) / 180e9 : 0, row_bytes: is_grid ? high / 100 : 0, cells };
 }
 
 /** For whom a target worked: a Lustre's clients and names of jobs, a brick's clients alone. */
@@ -180,7 +250,7 @@ function componentLoad(query) {
   const clients = Array.from({ length: 50 }, (_, n) => (n % 9 === 8 ? `10.9.0.${n}@o2ib` : `n${String(n + 1).padStart(3, "0")}`));
   const isCounted = isLustre || query.get("component") === "gluster_server";
   return {
-    from_ns: Number(query.get("from_ns")), to_ns: Number(query.get("to_ns")), by_class: isCounted ? by(["compute", "forwarding nodes", "login", "unknown"]) : null,
+    from_ns: Number(query.get("from_ns")), to_ns: Number(query.get("to_ns")), resolution_s: null, by_class: isCounted ? by(["compute", "forwarding nodes", "login", "unknown"]) : null,
     by_group: isCounted ? by(["g1", "g2", "unknown"]) : null, by_client: isCounted ? by(clients, 4096) : null, by_user: isLustre ? by(["ada", "grace", "uid 4444", "<b>unknown"]) : null,
     by_job: isLustre ? by(JOBS.slice(0, 50).map((index) => job(index).job_id), 137) : null,
   };
@@ -203,7 +273,7 @@ function layers(one) {
     n === 3 ? served(null, none, null, 2) : served(bytes((2.8 * noise(n)) / 72, (0.8 * noise(n + 9)) / 72), figures(0.2, 0.1, busy), "clients", n % 5), { is_certain: n % 7 !== 1, known_s: n === 3 ? 0 : n % 11 === 4 ? wholeS / 3 : wholeS }));
   const bricks = ["/bricks/b1", "/bricks/<i>b2</i>"].map((instance, n) => component(`fwd${n + 1}`, "gluster_server", instance, null, served(null, figures(2, 3, { metadata_ops: 1200, metadata_latency: latency(0.02) }), null, 1)));
   return {
-    from_ns: one.start_ns, to_ns: end, has_topology: true, elsewhere: figures(0.01, 0.02, { metadata_ops: 12 }),
+    from_ns: one.start_ns, to_ns: end, resolution_s: null, has_topology: true, elsewhere: figures(0.01, 0.02, { metadata_ops: 12 }),
     file_systems: [
       { name: "online1", kind: "lustre", layers: [client(0.8),
         layer("forwarding", "client", { read: 3.52, write: 1.004 }, served(figures(2.81, 0.8, busy), null, "alone", 0), [component("fwd1", "lwfs_server", "fwd1", null, served(figures(2.81, 0.8, busy), null, "alone", 0))]),
@@ -218,14 +288,65 @@ function layerSeries(one, query) {
   const { from_ns, to_ns, step_s, t_ns, read_bytes_per_s, write_bytes_per_s, write_ops_per_s, metadata_ops_per_s } = series(one, query);
   const isMetadata = query.get("layer") === "metadata";
   return {
-    from_ns, to_ns, step_s, t_ns, read_ops_per_s: null, write_ops_per_s: isMetadata ? null : write_ops_per_s, metadata_ops_per_s: isMetadata ? metadata_ops_per_s : null,
+    from_ns, to_ns, resolution_s: null, step_s, t_ns, read_ops_per_s: null, write_ops_per_s: isMetadata ? null : write_ops_per_s, metadata_ops_per_s: isMetadata ? metadata_ops_per_s : null,
     read_bytes_per_s: isMetadata ? null : read_bytes_per_s.map((value) => value && value * 3.5), write_bytes_per_s: isMetadata ? null : write_bytes_per_s, queue: write_ops_per_s.map((value) => value && value / 100),
   };
 }
 
-function answer(path, query) {
+/** Findings of several kinds and states; one of a node, one that lasts, with evidence of every form. */
+const FINDINGS = JOBS.slice(0, 120).map((index) => {
+  const one = job(index);
+  const kind = ["metadata-storm", "small-io", "shared-file-writes", "component-slow"][index % 4];
+  const ofNode = kind === "component-slow";
+  return {
+    id: 200 - index, kind, severity: ["critical", "info", "warning", "warning"][index % 4], begin_ns: one.start_ns, end_ns: ofNode && index < 4 ? null : (one.end_ns ?? one.start_ns + 30e9), times: index % 4 === 1 ? null : 1.5 + noise(index) * 20,
+    is_reported: index % 9 !== 7, node: ofNode ? "oss3" : "", component: ofNode ? "lustre_ost" : "", instance: ofNode ? "work-OST0007" : "",
+    jobs: ofNode ? [{ job: one.job_id, role: "victim" }, { job: null, role: "aggressor" }] : [{ job: one.job_id, role: "subject" }],
+    cause: { "metadata-storm": "12,768 metadata operations a second in I/O phases: 51% open, 49% close", "small-io": "1,204,112 of 1,300,000 writes are smaller than 16,384 bytes", "shared-file-writes": "128 nodes write to one file",
+      "component-slow": "served like work 4.2 times slower than its 143 peers, <b>with</b> no more of it" }[kind],
+    cause_by: null, remedy: index % 12 === 8 ? "files were packed into one" : "", state: ["open", "open", "acknowledged", "closed"][Math.floor(index / 2) % 4], verdict: index % 8 === 6 ? "confirmed" : null,
+    found_ns: one.start_ns + 60e9, seen_ns: one.start_ns + 90e9, changed_by: index % 8 === 6 ? "boss" : null, changed_ns: index % 8 === 6 ? one.start_ns + 900e9 : null, comments: index % 8 === 6 ? 1 : 0,
+  };
+});
+const said = new Map();
+
+function evidenceOf(one) {
+  const of = { job: one.jobs[0].job, program: "wrf.exe" };
+  if (one.kind === "metadata-storm") return { mdops: 12_768.4, metadata_ops: 830_000, by_operation: [{ operation: "open", count: 423_300, share: 0.51 }, { operation: "close", count: 406_700, share: 0.49 }], ...of, bounds: { mdops: 300, metadata_ops: 18_000 } };
+  if (one.kind === "small-io") return { direction: "write", ops: 1_300_000, small_ops: 1_204_112, small_bytes: 77_063_168, ...of, bounds: { small_ops: 100_000, share: 0.5, request_bytes: 16_384 } };
+  if (one.kind === "shared-file-writes") return { io_mode_write: "N-1", io_nodes: 128, write_bytes: 41 * GIB, bandwidth_avg_write: 1.2 * GIB, ...of, bounds: { io_nodes: 32, write_bytes: 200_000_000 } };
+  return {
+    read_latency_s: 0.0421, usual: { read_latency_s: 0.01, queue: { mean: 1.2, most: 9 } }, bounds: { read_latency_s: 0.02 }, series: Array.from({ length: 240 }, (_, n) => Number((0.01 + noise(n) / 20).toFixed(4))),
+    peers: Array.from({ length: 143 }, (_, n) => ({ node: `oss${n >> 1}`, instance: `work-OST${n.toString(16).padStart(4, "0")}`, read_latency_s: 0.009 + noise(n) / 500, read_bytes: Math.round(noise(n) * 9 * GIB), other: n % 3 ? null : { runs: 4, seen: true } })),
+    victims: [{ job: one.jobs[0].job, slower_times: 3.1 }, { job: null, slower_times: 2.2 }],
+  };
+}
+
+/** A list by its filters, or one; `changes`: what somebody makes of it. */
+function findings(parts, query, changes) {
+  const one = FINDINGS.find(({ id }) => String(id) === parts[1]);
+  if (parts[1] !== undefined && !one) return null;
+  if (changes) {
+    const { comment, ...rest } = changes;
+    Object.assign(one, rest, { changed_by: "ada", changed_ns: Date.now() * 1e6 }, rest.cause !== undefined && { cause_by: "ada" }, rest.verdict === "" && { verdict: null });
+    if (comment) said.set(one.id, [...(said.get(one.id) ?? []), { at_ns: Date.now() * 1e6, author: "ada", text: comment }]);
+    return one;
+  }
+  const event = { id: 1, kind: "raid-rebuild", begin_ns: one?.begin_ns - 600e9, end_ns: null, node: "oss3", text: "disk 7 of <i>md4</i>", source: "log", author: null, told_ns: 0 };
+  if (one) return { finding: one, evidence: evidenceOf(one), comments: said.get(one.id) ?? [], annotations: one.node ? [event] : [] };
+  const state = query.get("state") ?? "";
+  const least = ["info", "warning", "critical"].indexOf(query.get("severity") ?? "info");
+  const hits = FINDINGS.filter((found) => (state === "any" || (state === "" ? found.state !== "closed" : found.state === state)) && ["info", "warning", "critical"].indexOf(found.severity) >= least
+    && (query.get("reported") === "any" || found.is_reported) && found.kind.includes(query.get("kind") ?? "") && (!query.get("node") || found.node === query.get("node"))
+    && (!query.get("job") || found.jobs.some((of) => of.job === query.get("job"))));
+  const { rows, ...rest } = page(hits, query, "-begin_ns");
+  return { findings: rows, ...rest };
+}
+
+function answer(path, query, changes) {
   const parts = path.split("/").slice(3).map(decodeURIComponent);
   if (parts[0] === "session") return { name: "ada", role: "admin", via: "owner", expires_ns: null, version: "0.1.0" };
+  if (parts[0] === "findings") return findings(parts, query, changes);
   if (parts[0] === "audit") return audit();
   if (parts[0] === "messages") return messages(query);
   if (parts[0] === "components") return parts[1] === "series" ? componentSeries(query) : parts[1] === "load" ? componentLoad(query) : components(query);
@@ -249,7 +370,10 @@ function answer(path, query) {
   if (!one) return null;
   if (parts[2] === undefined) return { job: one, profile: profile(one), losses: one.node_names.includes("n002") && one.state === "failed" ? [LOSS] : [], groups_away: [] };
   if (parts[2] === "series") return series(one, query);
-  if (parts[2] === "layers" && one.state === "failed") return { from_ns: one.start_ns, to_ns: one.end_ns, has_topology: false, file_systems: [], elsewhere: null };
+  if (parts[2] === "heat") return heat(one, query);
+  if (parts[2] === "timeline") return timeline(one, query);
+  if (parts[2] === "offsets") return offsets(one, query);
+  if (parts[2] === "layers" && one.state === "failed") return { from_ns: one.start_ns, to_ns: one.end_ns, resolution_s: null, has_topology: false, file_systems: [], elsewhere: null };
   if (parts[2] === "layers") return parts[3] === "series" ? layerSeries(one, query) : layers(one);
   if (parts[2] === "nodes") {
     const { rows: nodes, ...rest } = page(one.node_names.map((node, n) => ({ node, processes: one.processes / one.nodes, files: 9, ...traffic(n, one, one.nodes) })), query, "-bytes");
@@ -267,11 +391,11 @@ function answer(path, query) {
   return { files, ...rest };
 }
 
-createServer((request, response) => {
+createServer(async (request, response) => {
   const url = new URL(request.url, "http://localhost");
   response.setHeader("content-security-policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:");
   if (url.pathname.startsWith("/api/")) {
-    const body = answer(url.pathname, url.searchParams);
+    const body = answer(url.pathname, url.searchParams, request.method === "PATCH" ? JSON.parse((await request.toArray()).join("")) : null);
     response.writeHead(body ? 200 : 404, { "content-type": "application/json" });
     response.end(JSON.stringify(body ?? { error: { code: "no_such_job", message: `no job at ${url.pathname}`, hint: "List them: bellrock jobs" } }));
     return;

@@ -11,6 +11,7 @@ import "@/shared/styles/tables.css";
 import "@/shared/styles/tiles.css";
 import "@/shared/styles/job.css";
 import "@/shared/styles/servers.css";
+import "@/shared/styles/findings.css";
 import "@/shared/styles/charts.css";
 import "@/shared/styles/layers.css";
 

@@ -34,10 +34,11 @@ export function Layout() {
       <a className="skip-link" href="#main">Skip to content</a>
       <header className="top">
         <div className="top-inner">
-          <NavLink to="/jobs" className="brand" aria-label="Bellrock, job list"><Mark /> Bellrock</NavLink>
+          <NavLink to="/jobs" className="brand" aria-label="Bellrock, job list"><Mark /> <span className="brand-name">Bellrock</span></NavLink>
           {viewer && !signIn && (
             <nav aria-label="Pages">
               <NavLink to="/jobs" className="nav-link">Jobs</NavLink>
+              <NavLink to="/findings" className="nav-link">Findings</NavLink>
               {isAdmin && <NavLink to="/servers" className="nav-link">Servers</NavLink>}
               {isAdmin && (
                 <NavLink to="/status" className="nav-link">

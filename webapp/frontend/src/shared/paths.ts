@@ -4,6 +4,11 @@ export const jobPath = (jobId: string) => `/jobs/${encodeURIComponent(jobId)}`;
 
 export const serverPath = (node: string) => `/servers/${encodeURIComponent(node)}`;
 
+export const findingPath = (id: number) => `/findings/${id}`;
+
+/** The list of findings, of those alone that `sought` names. */
+export const findingsPath = (sought: Record<string, string>) => `/findings?${new URLSearchParams(sought)}`;
+
 /** What one watched thing is called. */
 export interface ComponentName {
   node: string;

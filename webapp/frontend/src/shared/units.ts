@@ -64,6 +64,15 @@ export function formatRate(value: Maybe): string {
   return known(value) ? `${formatCount(value)}/s` : UNKNOWN;
 }
 
+/** How many times as much: 3.5 ×, 12 ×, under 0.01 ×. */
+export function formatTimes(value: Maybe): string {
+  if (!known(value)) return UNKNOWN;
+  if (value >= 9.95) return `${formatCount(Math.round(value))} ×`;
+  if (value >= 0.95) return `${value.toFixed(1)} ×`;
+  if (value === 0) return "0 ×";
+  return value < 0.005 ? "under 0.01 ×" : `${value.toFixed(2)} ×`;
+}
+
 /** The plain number, grouped, for title attributes: 1,073,741,824. */
 export function formatPlain(value: Maybe, unit = ""): string {
   if (!known(value)) return "not known";

@@ -53,7 +53,7 @@ export function getJson<T>(path: string, query?: Record<string, QueryValue>, sig
 }
 
 /** Asks for a change; null where the answer is empty. The header is one that pages of other sites cannot send. Throws ApiError. */
-export function sendJson<T>(method: "POST" | "DELETE", path: string, body?: unknown): Promise<T> {
+export function sendJson<T>(method: "POST" | "PATCH" | "DELETE", path: string, body?: unknown): Promise<T> {
   const headers = { accept: "application/json", "content-type": "application/json", "x-bellrock": "1" };
   return ask<T>(apiUrl(path), { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
 }

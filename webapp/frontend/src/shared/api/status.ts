@@ -64,6 +64,8 @@ export interface ServerStatus {
   /** The thread that works out the profiles of jobs that nobody has looked at. */
   profiles?: Profiles | null;
   retention?: { automatic: boolean; last_ns: number | null; records: number; error: string | null } | null;
+  /** The thread that summarises samples. */
+  summaries?: { hours: number; left_out: number; error: string | null } | null;
   records_dropped?: Record<string, number>;
 }
 

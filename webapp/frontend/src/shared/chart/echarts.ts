@@ -1,5 +1,5 @@
 // The parts of ECharts that we use, and no others, so that the bundle holds no more than these.
-import { BarChart, LineChart, type BarSeriesOption, type LineSeriesOption } from "echarts/charts";
+import { BarChart, CustomChart, LineChart, type BarSeriesOption, type CustomSeriesOption, type LineSeriesOption } from "echarts/charts";
 import {
   AxisPointerComponent, BrushComponent, GridComponent, MarkAreaComponent, MarkLineComponent, TooltipComponent,
   type AxisPointerComponentOption, type BrushComponentOption, type GridComponentOption, type TooltipComponentOption,
@@ -8,12 +8,13 @@ import { init, use as register, type ComposeOption } from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
 
 register([
-  BarChart, LineChart, AxisPointerComponent, BrushComponent, GridComponent, MarkAreaComponent, MarkLineComponent,
+  BarChart, CustomChart, LineChart, AxisPointerComponent, BrushComponent, GridComponent, MarkAreaComponent, MarkLineComponent,
   TooltipComponent, CanvasRenderer,
 ]);
 
 export type ChartOption = ComposeOption<
-  | AxisPointerComponentOption | BarSeriesOption | BrushComponentOption | GridComponentOption | LineSeriesOption
+  | AxisPointerComponentOption | BarSeriesOption | BrushComponentOption | CustomSeriesOption | GridComponentOption | LineSeriesOption
   | TooltipComponentOption
 >;
+export type { CustomSeriesOption };
 export { init };

@@ -11,6 +11,8 @@ export interface Palette {
   panel: string;
   band: string;
   accent: string;
+  lamp: string;
+  stripe: string;
   font: string;
 }
 
@@ -37,6 +39,8 @@ function readPalette(): Palette {
     panel: colour("--panel"),
     band: colour("--band"),
     accent: colour("--accent"),
+    lamp: colour("--lamp"),
+    stripe: colour("--stripe"),
     font: colour("--sans"),
   };
 }

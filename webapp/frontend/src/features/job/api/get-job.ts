@@ -8,9 +8,13 @@ export interface Phase {
   end_ns: number;
   read_bytes: number;
   write_bytes: number;
+  read_ops: number;
+  write_ops: number;
   metadata_ops: number;
+  mdops: number;
   io_mode_read: IoMode | null;
   io_mode_write: IoMode | null;
+  nodes: number;
 }
 
 export interface Operation {

@@ -84,6 +84,8 @@ export interface FileSystemLayers {
 export interface LayersAnswer {
   from_ns: number;
   to_ns: number;
+  /** null: of samples; else these were dropped, and figures are of their summaries, each of so long. */
+  resolution_s: 60 | 3600 | null;
   /** False: nothing is known of what serves the job's nodes. */
   has_topology: boolean;
   /** Those that the job used, most bytes first. */

@@ -4,7 +4,7 @@ import type { Series } from "../api/get-series";
 // For tests only.
 
 export const PALETTE: Palette = {
-  read: "#00f", write: "#f80", metadata: "#80f", text: "#000", textMuted: "#555", line: "#ccc", panel: "#fff", band: "#eee", accent: "#088", font: "sans",
+  read: "#00f", write: "#f80", metadata: "#80f", text: "#000", textMuted: "#555", line: "#ccc", panel: "#fff", band: "#eee", accent: "#088", lamp: "#fc0", stripe: "#c53", font: "sans",
 };
 
 export const START_MS = 1_763_720_000_000;

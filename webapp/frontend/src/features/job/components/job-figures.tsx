@@ -6,14 +6,14 @@ import type { Profile } from "../api/get-job";
 
 const HELP = {
   bytes: "Bytes that the calls returned. stdio counts at the stdio call.",
-  average: "A direction's bytes ÷ the summed time of its phases, from the first call's start to the last call's end",
+  average: "A direction's bytes in phases ÷ its time in each, from the first call's start to the last call's end",
   peak: "The highest second",
-  iops: "Reads and writes ÷ the time, in each phase, from the first to the last of them",
-  mdops: "Metadata operations ÷ phase time. open, close, stat, access, unlink, rename, mkdir, rmdir, readdir, link, truncate and sync count.",
+  iops: "Reads and writes in phases ÷ the time, in each, from the first to the last of them",
+  mdops: "Metadata operations in phases ÷ their time. open, close, stat, access, unlink, rename, mkdir, rmdir, readdir, link, truncate and sync count.",
   processes: "Ranks where the program has them, else processes with an operation on a watched file; directories do not count",
   ioProcesses: "Processes with at least 1 % of the bytes of the busiest",
   files: "Distinct files with a read or a write",
-  phases: "Spans of I/O without a gap of over 5 s",
+  phases: "Spans of I/O without a pause of over 5 s, or bursts that stand out of what goes on all the time, such as a log; what lies outside is background",
   errors: "Calls that failed; they count here only",
 };
 

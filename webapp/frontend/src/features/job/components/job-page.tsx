@@ -3,6 +3,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "react-router";
 import { ApiError } from "@/shared/api/client";
 import { isLive, jobIntervalMs } from "@/shared/live";
+import { FindingStrip } from "@/shared/ui/finding";
 import { Empty, ErrorNote, Loading } from "@/shared/ui/states";
 import { useJob } from "../api/get-job";
 import { FilesPanel } from "./files-panel";
@@ -15,6 +16,7 @@ import { OperationsPanel } from "./operations-panel";
 import { SeriesPanel } from "./series-panel";
 import { SizesPanel } from "./sizes-panel";
 import { TrafficPanel } from "./traffic-panel";
+import { WherePanel } from "./where-panel";
 
 /** One job. Another id is another page: nothing of the former job may stay in view while it loads. */
 export function JobPage() {
@@ -36,8 +38,10 @@ function OneJob({ id }: { id: string }) {
       <JobHeader job={job} profile={profile} nowMs={dataUpdatedAt} />
       {error && <ErrorNote error={error} stale />}
       <JobNotes profile={profile} losses={losses} dropped={data.records_dropped} unheard={data.job.unheard_nodes} away={away} />
+      <FindingStrip sought={{ job: id, state: "any" }} />
       <JobFigures profile={profile} />
       <SeriesPanel jobId={id} job={job} phases={profile.phase_list} phaseCount={profile.phases ?? profile.phase_list.length} intervalMs={intervalMs} />
+      <WherePanel jobId={id} job={job} intervalMs={intervalMs} />
       <LayersPanel jobId={id} intervalMs={intervalMs} />
       <div className="columns">
         <SizesPanel bins={profile.request_sizes} />

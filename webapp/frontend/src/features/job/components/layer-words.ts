@@ -1,4 +1,4 @@
-import { UNKNOWN, formatCount, formatDuration, formatPlain } from "@/shared/units";
+import { UNKNOWN, formatCount, formatDuration, formatPlain, formatTimes } from "@/shared/units";
 import type { Layer, LayerComponent, LayerFigures, LayerLatency, LayerName, Served } from "../api/get-layers";
 
 export const LAYER_NAMES: Record<LayerName, string> = { client: "Client", forwarding: "Forwarding", storage: "Storage", metadata: "Metadata" };
@@ -38,14 +38,7 @@ const ASKED: Record<NonNullable<Layer["of"]>, string> = {
 export function amplificationWords(layer: Layer, direction: "read" | "write"): Amplification | null {
   const times = layer.amplification[direction];
   if (times === null || layer.of === null) return null;
-  return { figure: `${timesWords(times)} ×`, of: ASKED[layer.of], meaning: meaningOf(times, direction), isHigh: times >= HIGH };
-}
-
-function timesWords(times: number): string {
-  if (times >= 9.95) return formatCount(Math.round(times));
-  if (times >= 0.95) return times.toFixed(1);
-  if (times === 0) return "0";
-  return times < 0.005 ? "under 0.01" : times.toFixed(2);
+  return { figure: formatTimes(times), of: ASKED[layer.of], meaning: meaningOf(times, direction), isHigh: times >= HIGH };
 }
 
 function meaningOf(times: number, direction: "read" | "write"): string {

@@ -7,10 +7,10 @@ import { layerColumns, toldColumns } from "./layer-columns";
 import { Others, byWork, chosenOf } from "./layer-detail";
 import { component, figures, layer } from "./layer-fixtures";
 import { LayerTable, hasRow, mostBytes } from "./layer-table";
-import { Elsewhere, openedOf } from "./layers-panel";
+import { Elsewhere, OfSummaries, openedOf } from "./layers-panel";
 
 const shown = (element: React.ReactNode) => renderToStaticMarkup(<MemoryRouter>{element}</MemoryRouter>);
-const answer = (more: Partial<LayersAnswer>): LayersAnswer => ({ from_ns: 0, to_ns: 100e9, has_topology: true, file_systems: [], elsewhere: null, ...more });
+const answer = (more: Partial<LayersAnswer>): LayersAnswer => ({ from_ns: 0, to_ns: 100e9, resolution_s: null, has_topology: true, file_systems: [], elsewhere: null, ...more });
 const table = (fileSystem: FileSystemLayers) => shown(<LayerTable fileSystem={fileSystem} wholeS={100} onToggle={() => undefined} detailOf={() => false} />);
 
 const asked = figures({ read_bytes: 100, write_bytes: 0, metadata_ops: 3 });
@@ -67,6 +67,10 @@ describe("what finds no room in columns", () => {
     expect(table({ name: "a", kind: "b", layers: [thrashed] })).toMatch(/layer-cache">Cache <span[^>]*>10 % of 1,000 hit, 800 dropped unread</);
     expect(table({ name: "a", kind: "b", layers: [client] })).not.toContain("layer-cache");
   });
+});
+
+it("says where figures are of summaries", () => {
+  expect(([null, 60, 3600] as const).map((resolution_s) => shown(<OfSummaries answer={answer({ resolution_s })} />).match(/by the \w+/)?.[0])).toEqual([undefined, "by the minute", "by the hour"]);
 });
 
 describe("no way", () => {

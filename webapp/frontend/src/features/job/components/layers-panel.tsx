@@ -21,6 +21,7 @@ export function LayersPanel({ jobId, intervalMs }: LayersPanelProps) {
       {error && <div className="panel-body"><ErrorNote error={error} stale={data !== undefined} /></div>}
       {!data && !error && <Loading what="the layers" failure={failureReason} />}
       {data && !isPlain(data) && <Ways answer={data} jobId={jobId} isAdmin={isAdmin} intervalMs={intervalMs} />}
+      {data && !isPlain(data) && <OfSummaries answer={data} />}
       {data && <Elsewhere answer={data} isAdmin={isAdmin} />}
     </Panel>
   );
@@ -58,6 +59,16 @@ function Ways({ answer, jobId, isAdmin, intervalMs }: LayersPanelProps & { answe
       )}
     />
   ));
+}
+
+/** Where samples were dropped, figures of servers are as fine as what stands for them. */
+export function OfSummaries({ answer: { resolution_s } }: { answer: LayersAnswer }) {
+  if (resolution_s === null) return null;
+  return (
+    <p className="panel-body muted" data-testid="layers-resolution">
+      Samples of this time were dropped: servers' figures are of summaries by the {resolution_s === 60 ? "minute" : "hour"}.
+    </p>
+  );
 }
 
 /** What no way can be told of: all of it where nothing is known of what serves the job's nodes. */

@@ -1,6 +1,6 @@
 import { useState } from "react";
 import { Table, type Column } from "@/shared/ui/table";
-import { UNKNOWN, formatBytes, formatCount, formatDuration, formatPlain, formatTime } from "@/shared/units";
+import { UNKNOWN, formatBytes, formatCount, formatDuration, formatPlain, formatRate, formatTime } from "@/shared/units";
 import type { Phase } from "../api/get-job";
 
 const SHOWN_FIRST = 100;
@@ -21,7 +21,11 @@ function columns(onZoom: (phase: Phase) => void): Column<Numbered>[] {
     { key: "length_s", header: "Length", numeric: true, value: lengthS, cell: (phase) => formatDuration(lengthS(phase)), title: (phase) => formatPlain(lengthS(phase), "s") },
     { key: "read_bytes", header: "Read", numeric: true, value: (phase) => phase.read_bytes, cell: (phase) => formatBytes(phase.read_bytes), title: (phase) => formatPlain(phase.read_bytes, "bytes") },
     { key: "write_bytes", header: "Written", numeric: true, value: (phase) => phase.write_bytes, cell: (phase) => formatBytes(phase.write_bytes), title: (phase) => formatPlain(phase.write_bytes, "bytes") },
+    { key: "read_ops", header: "Reads", numeric: true, wideOnly: true, value: (phase) => phase.read_ops, cell: (phase) => formatCount(phase.read_ops) },
+    { key: "write_ops", header: "Writes", numeric: true, wideOnly: true, value: (phase) => phase.write_ops, cell: (phase) => formatCount(phase.write_ops) },
     { key: "metadata_ops", header: "Metadata", numeric: true, value: (phase) => phase.metadata_ops, cell: (phase) => formatCount(phase.metadata_ops) },
+    { key: "mdops", header: "MDOPS", numeric: true, wideOnly: true, value: (phase) => phase.mdops, cell: (phase) => formatRate(phase.mdops), title: (phase) => formatPlain(phase.mdops, "1/s") },
+    { key: "nodes", header: "Nodes", numeric: true, wideOnly: true, value: (phase) => phase.nodes, cell: (phase) => formatCount(phase.nodes) },
     { key: "io_mode_read", header: "Read mode", value: (phase) => phase.io_mode_read, cell: (phase) => phase.io_mode_read ?? UNKNOWN },
     { key: "io_mode_write", header: "Write mode", value: (phase) => phase.io_mode_write, cell: (phase) => phase.io_mode_write ?? UNKNOWN },
   ];

@@ -5,7 +5,8 @@ import { MAX_BANDS, phaseBands, seriesOption, seriesSummary, type Direction } fr
 
 type Loose = Record<string, unknown> & { id: string };
 const phase = (fromS: number, toS: number): Phase => ({
-  start_ns: (START_MS + fromS * 1000) * 1e6, end_ns: (START_MS + toS * 1000) * 1e6, read_bytes: 1, write_bytes: 1, metadata_ops: 0, io_mode_read: null, io_mode_write: null,
+  start_ns: (START_MS + fromS * 1000) * 1e6, end_ns: (START_MS + toS * 1000) * 1e6, read_bytes: 1, write_bytes: 1, read_ops: 1, write_ops: 1, metadata_ops: 0,
+  mdops: 0, io_mode_read: null, io_mode_write: null, nodes: 1,
 });
 const build = (bins: number, gap: number, direction: Direction = "both", phases: Phase[] = []) =>
   seriesOption({ series: makeSeries(bins, gap), fromMs: START_MS, toMs: START_MS + bins * 1000, phases, direction, palette: PALETTE });

@@ -15,6 +15,9 @@ export interface Counter extends Told {
   kind: "counter";
   total: number;
   per_s: Steps;
+  /** Of a step's samples the lowest and the highest rate. */
+  min_per_s: Steps;
+  max_per_s: Steps;
 }
 
 export interface Gauge extends Told {
@@ -47,6 +50,8 @@ export interface ComponentSeries {
   step_s: number;
   t_ns: number[];
   last_ns: number | null;
+  /** null: of samples; else of their summaries, each of so long. */
+  resolution_s: 60 | 3600 | null;
   values: Value[];
   values_left_out: number;
 }
@@ -63,6 +68,8 @@ export interface SeriesQuery {
 /** Charts stand two beside each other: two pixels a step. */
 const POINTS = 300;
 const INTERVAL_MS = 5000;
+/** A long time is asked for again so many times while it passes. */
+const LOOKS = 1440;
 
 /** What one component did; what lies in the past is asked for once. */
 export function useComponentSeries({ node, component, instance, window, spanS }: SeriesQuery) {
@@ -74,7 +81,7 @@ export function useComponentSeries({ node, component, instance, window, spanS }:
       // The instance may be an empty text, which is one all the same.
       return getJson<ComponentSeries>("/components/series", { node, component, instance, ...times, points: POINTS }, signal);
     },
-    refetchInterval: window ? false : INTERVAL_MS,
+    refetchInterval: window ? false : Math.max(INTERVAL_MS, (spanS * 1000) / LOOKS),
     placeholderData: keepPreviousData,
   });
 }

@@ -25,6 +25,8 @@ export interface Load {
 export interface ComponentLoad {
   from_ns: number;
   to_ns: number;
+  /** null: of samples; else some of these were dropped, and of their time whole hours count. */
+  resolution_s: 3600 | null;
   by_class: Load | null;
   by_group: Load | null;
   by_client: Load | null;

@@ -51,6 +51,7 @@ export function LoadTable({ load, by, sort, onSort }: LoadTableProps) {
         sort={sort ?? undefined} onSort={onSort} empty="None."
       />
       {total > rows.length && <p className="panel-body muted" data-testid="load-more">{formatPlain(total - rows.length)} more did less.</p>}
+      {load.resolution_s !== null && <p className="panel-body muted" data-testid="load-resolution">Samples of this time were dropped: of their summaries whole hours count.</p>}
       {(by === "user" || by === "job") && <p className="panel-body muted">{BY_NAME}</p>}
     </>
   );

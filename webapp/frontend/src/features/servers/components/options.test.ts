@@ -24,8 +24,28 @@ describe("valueOption", () => {
 
   it("draws a gauge's mean between what it moved", () => {
     const { option, group } = chart(gauge("queue", [3, 4], { min: [1, 4], max: [9, 4], last: [2, 4] }));
-    expect(lines(option).map(({ id, data }) => [id, data[0]?.[1], data[1]?.[1]])).toEqual([["lowest", 1, 4], ["highest", 8, 0], ["queue", 3, 4]]);
+    expect(lines(option).map(({ id, data }) => [id, data[0]?.[1], data[1]?.[1]])).toEqual([["queue lowest", 1, 4], ["queue highest", 8, 0], ["queue", 3, 4]]);
     expect(chartWords(group)).toBe("Queue: last 4, highest 9.");
+  });
+
+  it("draws the rates of two counters each in its own band, as high as the highest, and tells them", () => {
+    const { option, group } = chart(
+      counter("read_ops", [2, null], null, { min_per_s: [1, null], max_per_s: [64, null] }), counter("write_ops", [5, 5], null, { min_per_s: [5, 4], max_per_s: [5, 7] }),
+    );
+    const banded = lines(option) as (Line & { areaStyle?: { color: string } })[];
+    expect(banded.map(({ id, stack, areaStyle }) => [id, stack, areaStyle?.color])).toEqual([
+      ["read_ops lowest", "read_ops", undefined], ["read_ops highest", "read_ops", palette.read], ["write_ops lowest", "write_ops", undefined],
+      ["write_ops highest", "write_ops", palette.write], ["read_ops", undefined, palette.read], ["write_ops", undefined, palette.write],
+    ]);
+    expect(banded[1]?.data).toEqual([[NOW_MS, 63], [NOW_MS + 1000, 63], [NOW_MS + 1000, NaN]]);
+    expect((option.yAxis as { max: number }).max).toBeGreaterThanOrEqual(64);
+    expect(chartWords(group)).toBe("Read ops: last 2/s, highest 64/s. Write ops: last 5/s, highest 7/s.");
+    const { formatter } = option.tooltip as { formatter: (at: object) => string };
+    expect(formatter({ axisValue: NOW_MS })).toContain("2/s (1/s to 64/s)");
+  });
+
+  it("draws no band where nothing moved within a step", () => {
+    expect(lines(chart(gauge("queue", [3, null])).option).map(({ id }) => id)).toEqual(["queue"]);
   });
 
   it("says what share of the bandwidth bytes are, where it is known and not 0", () => {

@@ -2,10 +2,10 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { MemoryRouter } from "react-router";
 import { expect, it } from "vitest";
 import { BucketTable, ChartTitle, Legend } from "./component-charts";
-import { NOW_MS, component, counter, histogram } from "./fixtures";
+import { NOW_MS, component, counter, histogram, series } from "./fixtures";
 import { grouped, byNode } from "./grouping";
 import { serverColumns } from "./server-columns";
-import { chosenOf } from "./server-page";
+import { chosenOf, resolutionWords } from "./server-page";
 
 const shown = (element: React.ReactNode) => renderToStaticMarkup(<MemoryRouter>{element}</MemoryRouter>);
 
@@ -47,4 +47,8 @@ it("shows the last number of each line with its unit", () => {
 it("has a histogram's bars as a table", () => {
   expect(shown(<BucketTable histogram={histogram([100, null], [[3], [1]])} />).match(/data-total="\d"><th scope="row">[^<]*/g))
     .toEqual(['data-total="3"><th scope="row">up to 100 µs', 'data-total="1"><th scope="row">over 100 µs']);
+});
+
+it("says where charts are of summaries", () => {
+  expect(([null, 60, 3600] as const).map((resolution_s) => resolutionWords(series([], { resolution_s })))).toEqual(["", ", of summaries by the minute", ", of summaries by the hour"]);
 });

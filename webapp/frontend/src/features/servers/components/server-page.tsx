@@ -3,13 +3,14 @@ import { Link, useParams } from "react-router";
 import { ApiError } from "@/shared/api/client";
 import { componentPath } from "@/shared/paths";
 import { Pager, SearchBox, Segmented } from "@/shared/ui/controls";
+import { FindingStrip } from "@/shared/ui/finding";
 import { Empty, ErrorNote, Loading, Note, Panel } from "@/shared/ui/states";
 import { ZoomButtons } from "@/shared/ui/zoom-buttons";
 import type { Span } from "@/shared/chart/zoom";
 import { choice, msToNs, nsToMs, useUrlState, zoomWindow } from "@/shared/url-state";
 import { formatAge, formatDuration, formatTime } from "@/shared/units";
 import { inWords } from "@/shared/words";
-import { useComponentSeries } from "../api/get-component";
+import { useComponentSeries, type ComponentSeries } from "../api/get-component";
 import { LIMIT, useComponents, useLastHeard, type Component } from "../api/get-components";
 import { CHOICES, useMessages } from "../api/get-messages";
 import { ComponentCharts } from "./component-charts";
@@ -22,10 +23,10 @@ import { LoadPanel } from "./load-panel";
 /** So many components are found by looking; of more, one by its name. */
 const FIND_FROM = 50;
 
-const SPANS = ["1h", "15m", "6h", "24h", "7d"] as const;
-const ORDER = ["15m", "1h", "6h", "24h", "7d"] as const;
-const SPAN_S = { "15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800 } as const;
-const SPAN_LABELS = { "15m": "15 min", "1h": "1 hour", "6h": "6 hours", "24h": "24 hours", "7d": "7 days" } as const;
+const SPANS = ["1h", "15m", "6h", "24h", "7d", "30d", "1y"] as const;
+const ORDER = ["15m", "1h", "6h", "24h", "7d", "30d", "1y"] as const;
+const SPAN_S = { "15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000, "1y": 31_536_000 } as const;
+const SPAN_LABELS = { "15m": "15 min", "1h": "1 hour", "6h": "6 hours", "24h": "24 hours", "7d": "7 days", "30d": "30 days", "1y": "1 year" } as const;
 
 /** One node: what is watched there, and one of that over time. */
 export function ServerPage() {
@@ -52,6 +53,7 @@ function OneServer({ node }: { node: string }) {
       </header>
       {error && <ErrorNote error={error} stale={data !== undefined} />}
       {!data && !error && <Loading what={`server ${node}`} />}
+      <FindingStrip sought={{ node }} />
       {data && (components.length > 0 || find !== "") && (
         <Panel title="Watched here" testId="components">
           {(data.total > FIND_FROM || find !== "") && (
@@ -85,6 +87,11 @@ function OneServer({ node }: { node: string }) {
       {chosen && <OneComponent key={`${chosen.component} ${chosen.instance}`} node={node} {...chosen} lastNs={listed?.last_ns ?? heardNs} nowMs={nowMs} />}
     </>
   );
+}
+
+/** Of what charts are, where it is not samples. */
+export function resolutionWords({ resolution_s }: ComponentSeries): string {
+  return resolution_s === null ? "" : `, of summaries by the ${resolution_s === 60 ? "minute" : "hour"}`;
 }
 
 interface Chosen {
@@ -128,7 +135,7 @@ function OneComponent({ node, component, instance, lastNs, nowMs }: OneComponent
         <h2 data-testid="component-name">{inWords(component)} {instance !== node && <span className="mono" title={series?.instance_what ?? undefined}>{instance}</span>}</h2>
         {series && series.values.length > 0 && (
           <span className="muted" data-testid="shown-span">
-            {formatTime(fromMs * 1e6)} to {formatTime(toMs * 1e6)}, in steps of {formatDuration(series.step_s)}
+            {formatTime(fromMs * 1e6)} to {formatTime(toMs * 1e6)}, in steps of {formatDuration(series.step_s)}{resolutionWords(series)}
           </span>
         )}
         <div className="filters">

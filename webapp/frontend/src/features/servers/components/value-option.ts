@@ -29,15 +29,18 @@ export function timesOf(series: ComponentSeries, fromMs: number, toMs: number, m
 export const lineOf = (value: Counter | Gauge): Steps => (value.kind === "counter" ? value.per_s : value.mean);
 export const formatOf = (value: Counter | Gauge) => (value.kind === "counter" ? rateFormat(value.unit) : amountFormat(value.unit));
 
-/** One value over time, or two; of a single gauge also between what it moved in a step. */
+/** Between what it moved in each step. */
+export const extremesOf = (value: Counter | Gauge): { min: Steps; max: Steps } => (value.kind === "counter" ? { min: value.min_per_s, max: value.max_per_s } : value);
+
+/** One value over time, or two, and between what each moved in a step. */
 export function valueOption({ lines }: ChartGroup, times: Times, palette: Palette): ChartOption {
   const [first] = lines;
   const { fromMs, toMs, startsMs, stepMs } = times;
   const points = (steps: Steps) => binsToPoints(startsMs, steps, stepMs, toMs);
   const format = first ? formatOf(first.value) : String;
-  const arrays = lines.flatMap(({ value }) => (value.kind === "counter" ? [value.per_s] : [value.max]));
-  const lowest = Math.min(0, ...lines.flatMap(({ value }) => (value.kind === "counter" ? [] : value.min.filter((one) => one !== null))));
-  const band = lines.length === 1 && first && first.value.kind !== "counter" && lowest === 0 ? first.value : null;
+  const arrays = lines.map(({ value }) => extremesOf(value).max);
+  const lowest = Math.min(0, ...lines.flatMap(({ value }) => extremesOf(value).min.filter((one) => one !== null)));
+  const banded = lowest < 0 ? [] : lines.filter(({ value }) => span(value).some((one) => one !== null && one > 0));
   const base = { type: "line", step: "end", connectNulls: false, showSymbol: false, silent: true, emphasis: { disabled: true } } as const;
   return {
     ...timeFrame(times, palette, (step) => lines.map((line) => ({ colour: `var(--${line.colour})`, label: line.label, value: tooltipValue(line, step) }))),
@@ -46,10 +49,10 @@ export function valueOption({ lines }: ChartGroup, times: Times, palette: Palett
       axisLabel: { color: palette.textMuted, fontSize: 11, formatter: format }, splitLine: { lineStyle: { color: palette.line } }, axisPointer: { show: false },
     },
     series: [
-      ...(band ? [
-        { ...base, id: "lowest", stack: "band", data: points(band.min), lineStyle: { width: 0 } },
-        { ...base, id: "highest", stack: "band", data: points(span(band)), lineStyle: { width: 0 }, areaStyle: { color: palette.metadata, opacity: 0.2 } },
-      ] : []),
+      ...banded.flatMap(({ value, colour }) => [
+        { ...base, id: `${value.name} lowest`, stack: value.name, data: points(extremesOf(value).min), lineStyle: { width: 0 } },
+        { ...base, id: `${value.name} highest`, stack: value.name, data: points(span(value)), lineStyle: { width: 0 }, areaStyle: { color: palette[colour], opacity: 0.2 } },
+      ]),
       ...lines.map(({ value, label, colour }) => ({
         ...base, id: value.name, name: label, data: points(lineOf(value)), lineStyle: { width: 1.5, color: palette[colour] }, itemStyle: { color: palette[colour] },
         ...(value.kind === "counter" ? { areaStyle: { color: palette[colour], opacity: 0.1 } } : {}),
@@ -59,16 +62,18 @@ export function valueOption({ lines }: ChartGroup, times: Times, palette: Palett
   };
 }
 
-/** How far a gauge moved in each step. */
-function span({ min, max }: Gauge): Steps {
+/** How far a value moved in each step. */
+function span(value: Counter | Gauge): Steps {
+  const { min, max } = extremesOf(value);
   return max.map((high, step) => { const low = min[step] ?? null; return high === null || low === null ? null : high - low; });
 }
 
 function tooltipValue({ value, most }: Line, step: number): string {
   const format = formatOf(value);
-  if (value.kind === "counter") return format(value.per_s[step] ?? null) + shareOf(value.per_s[step] ?? null, most?.mean[step] ?? null);
-  const [low, high, mean] = [value.min[step] ?? null, value.max[step] ?? null, value.mean[step] ?? null];
-  return low === high ? format(mean) : `${format(mean)} (${format(low)} to ${format(high)})`;
+  const { min, max } = extremesOf(value);
+  const [low, high, mean] = [min[step] ?? null, max[step] ?? null, lineOf(value)[step] ?? null];
+  const told = format(mean) + (value.kind === "counter" ? shareOf(mean, most?.mean[step] ?? null) : "");
+  return low === high ? told : `${told} (${format(low)} to ${format(high)})`;
 }
 
 /** What charts over time have in common: a cursor, dragging, and a tooltip with the rows that `rows` gives for a step. */
@@ -123,7 +128,7 @@ function shareOf(perS: number | null, most: number | null): string {
 export function figuresOf({ value, most }: Line): { now: string; highest: string } {
   const format = formatOf(value);
   const line = value.kind === "counter" ? value.per_s : value.last;
-  const steps = value.kind === "counter" ? value.per_s : value.max;
+  const steps = extremesOf(value).max;
   const now = line.findLastIndex((one) => one !== null);
   const highest = steps.reduce<number>((best, one, step) => (one !== null && one > (steps[best] ?? -Infinity) ? step : best), -1);
   const told = (from: Steps, step: number) => format(from[step] ?? null) + shareOf(from[step] ?? null, most?.mean[step] ?? null);

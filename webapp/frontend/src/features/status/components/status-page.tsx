@@ -33,6 +33,7 @@ export function StatusPage() {
             </Note>
           )}
           {status.retention?.error && <Note tone="bad" testId="retention-error"><strong>Old records cannot be dropped: {status.retention.error}.</strong></Note>}
+          {status.summaries?.error && <Note tone="bad" testId="summaries-error"><strong>Samples cannot be summarised, and stay until they are: {status.summaries.error}.</strong></Note>}
           {status.losses.length > 0 && <LossNote losses={status.losses} />}
           <dl className="tiles">
             <Tile label="Server"><Figure name="version" value={status.version} text={status.version} /></Tile>
