@@ -7,9 +7,11 @@ import click
 
 from bellrock import __version__, console, entry, output
 from bellrock.commands.accounts import account
+from bellrock.commands.archive import archive
 from bellrock.commands.audit import audit
 from bellrock.commands.components import component, components
 from bellrock.commands.demo import demo
+from bellrock.commands.findings import detect, explain, findings
 from bellrock.commands.ingest import ingest
 from bellrock.commands.jobs import jobs, show
 from bellrock.commands.layers import layers
@@ -25,10 +27,11 @@ from bellrock.commands.sql import jobdb, sql
 from bellrock.commands.stack import stack
 from bellrock.commands.tokens import token
 from bellrock.commands.topology import topology
+from bellrock.commands.trace import trace
 from bellrock.errors import EXIT_CODES, EXIT_FAILED, BellrockError
 
 # Verbs that can ask a server elsewhere.
-REMOTE = ("jobs", "show", "layers", "components", "component", "messages", "audit", "login", "logout")
+REMOTE = ("jobs", "show", "layers", "trace", "components", "component", "messages", "audit", "findings", "explain", "detect", "login", "logout")
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -42,12 +45,15 @@ Examples:
   bellrock jobs                              the jobs that were seen
   bellrock show JOB                          one job's report
   bellrock layers JOB                        what forwarding nodes and storage did for it
+  bellrock trace JOB                         its records one by one
   bellrock server                            collect and serve the pages until Ctrl-C
   bellrock ingest --port 5044                a log server of a site: records in, into a store
   bellrock components                        disks, servers and nodes that agents watch
   bellrock messages NODE                     what a node's system log said
+  bellrock findings                          what is wrong, since when, and who did it
   bellrock audit                             is anything missing?
   bellrock retention                         what is older than it is to be kept
+  bellrock archive JOB                       pack a job's records, to stay for good
   bellrock sql "SELECT * FROM job_summary"   ask the job database
   bellrock queue slurm                       what the batch system tells of its jobs
   bellrock topology show NODE                which servers serve a node
@@ -63,7 +69,7 @@ Examples:
 )
 @click.version_option(__version__, prog_name="bellrock", message="%(prog)s %(version)s")
 @click.option(
-    "--server", "server_url", metavar="URL", envvar="BELLROCK_SERVER", help="Ask the server at this address: for jobs, show, layers, components, component, messages, audit, login and logout. Default: $BELLROCK_SERVER, else this machine's."
+    "--server", "server_url", metavar="URL", envvar="BELLROCK_SERVER", help="Ask the server at this address: for jobs, show, layers, trace, components, component, messages, audit, findings, explain, detect, login and logout. Default: $BELLROCK_SERVER, else this machine's."
 )
 @click.pass_context
 def cli(context: click.Context, server_url: str | None) -> None:
@@ -73,7 +79,7 @@ def cli(context: click.Context, server_url: str | None) -> None:
         raise click.UsageError(f"--server is for {', '.join(REMOTE)}; {context.invoked_subcommand} works on this machine")
 
 
-for verb in (account, audit, component, components, demo, ingest, jobdb, jobs, layers, login, logout, messages, queue, replay, retention, run, server, show, simulate, sql, stack, token, topology):
+for verb in (account, archive, audit, component, components, demo, detect, explain, findings, ingest, jobdb, jobs, layers, login, logout, messages, queue, replay, retention, run, server, show, simulate, sql, stack, token, topology, trace):
     cli.add_command(verb)
 
 

@@ -143,22 +143,37 @@ class Client:
         """The job's processes: {"processes": [...], "total", "next_cursor"}."""
         return self.get(f"/api/v1/jobs/{_quoted(job_id)}/processes", sort=sort, limit=limit)
 
+    def trace(self, job_id: str, **asked: Any) -> dict[str, Any]:
+        """A page of a job's records: {"rows", "columns", "texts", "at_ns", "read", "next_cursor"}."""
+        return self.get(f"/api/v1/jobs/{_quoted(job_id)}/trace", **asked)
+
     def layers(self, job_id: str) -> dict[str, Any]:
         """What served a job, layer by layer. Raises ApiError with status 404 for an unknown job."""
         return self.get(f"/api/v1/jobs/{_quoted(job_id)}/layers")
 
     def every_component(
-        self, *, node: str | None = None, component: str | None = None, search: str | None = None, from_ns: int | None = None, limit: int, page: int = 1000
+        self, *, node: str | None = None, component: str | None = None, search: str | None = None, from_ns: int | None = None, to_ns: int | None = None, limit: int, page: int = 1000
     ) -> tuple[list[dict[str, Any]], int]:
         """Components by node, over as many pages as `limit` of them take; and how many there are."""
         found: list[dict[str, Any]] = []
-        cursor = None
+        cursor, asked = None, {"node": node, "component": component, "search": search, "from_ns": from_ns, "to_ns": to_ns}
         while True:
-            answer = self.get("/api/v1/components", node=node, component=component, search=search, from_ns=from_ns, limit=min(limit - len(found), page), cursor=cursor)
+            answer = self.get("/api/v1/components", **asked, limit=min(limit - len(found), page), cursor=cursor)
             found += answer["components"]
             cursor = answer["next_cursor"]
             if cursor is None or not answer["components"] or len(found) >= limit:
                 return found, answer["total"]
+
+    def every_finding(self, *, limit: int, page: int = 200, **sought: Any) -> Iterator[dict[str, Any]]:
+        """Findings, the last begun first, over as many pages as `limit` of them take; `sought`: what the API takes."""
+        cursor, left = None, limit
+        while left > 0:
+            answer = self.get("/api/v1/findings", **sought, limit=min(left, page), cursor=cursor)
+            yield from answer["findings"]
+            left -= len(answer["findings"])
+            cursor = answer["next_cursor"]
+            if cursor is None:
+                return
 
     def every_message(
         self, node: str, *, from_ns: int | None = None, to_ns: int | None = None, severity: int | None = None, event: str | None = None, limit: int, page: int = 1000

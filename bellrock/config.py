@@ -12,7 +12,7 @@ from jobdb.address import Access
 
 # Classes of data that [retention] has a setting of: `pipeline.store.parts.CLASSES`, which is not imported here, since that would bring numpy's threads
 # into every command before it holds its signals back.
-RETAINED = ("runs", "samples", "messages", "rollups", "letters", "job_events")
+RETAINED = ("runs", "samples", "minutes", "hours", "messages", "rollups", "letters", "job_events")
 PORT_MAX = 65535
 SAMPLE = Path(__file__).with_name("server.sample.toml")
 
@@ -158,6 +158,8 @@ class Retention:
     run: bool = False
     runs: int = _between(0, 36500, default=180)
     samples: int = _between(0, 36500, default=180)
+    minutes: int = _between(0, 36500, default=400)
+    hours: int = _between(0, 36500, default=0)
     messages: int = _between(0, 36500, default=180)
     rollups: int = _between(0, 36500, default=180)
     letters: int = _between(0, 36500, default=180)
@@ -167,6 +169,31 @@ class Retention:
     def days(self) -> dict[str, int]:
         """By class of data."""
         return {name: getattr(self, name) for name in RETAINED}
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Whether jobs' records are packed into the archive, so long after they settled; what cannot be packed holds retention for so many days. group: of the nodes
+    of Elasticsearch where it lies. Times and offsets are rounded down to multiples of their steps, 1: not at all; handles: they are kept."""
+
+    run: bool = True
+    after_s: int = _between(0, 86_400, default=600)
+    patience_days: int = _between(0, 3650, default=30)
+    group: str = "archive"
+    time_step_ns: int = _between(1, 60 * 10**9, default=1)
+    offset_step_bytes: int = _between(1, 1 << 40, default=1)
+    handles: bool = True
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Whether the server looks for findings by itself, and from where on a job's I/O is one; see `anomaly.harm.Bounds`."""
+
+    run: bool = True
+    mdops: int = _between(1, 10**9, default=300)
+    nodes: int = _between(1, 10**9, default=32)
+    least_bytes: int = _between(0, 1 << 60, default=200_000_000)
+    small_bytes: int = _between(1, 1 << 40, default=16_384)
 
 
 @dataclass(frozen=True)
@@ -185,12 +212,19 @@ class Config:
     metrics: Metrics = field(default_factory=Metrics)
     scheduler: Scheduler = field(default_factory=Scheduler)
     retention: Retention = field(default_factory=Retention)
+    archive: Archive = field(default_factory=Archive)
+    findings: Findings = field(default_factory=Findings)
     explicit: frozenset[str] = frozenset()
 
     @property
     def is_central(self) -> bool:
         """Whether records come from log servers: this process reads those of all groups, and takes none."""
         return self.store.kind == "elasticsearch" and not self.group.name
+
+    @property
+    def is_archived_elsewhere(self) -> bool:
+        """Whether the site's central server archives runs before they are dropped, so that this process may drop none."""
+        return self.archive.run and self.store.kind == "elasticsearch" and not self.is_central
 
 
 # By name.

@@ -38,6 +38,12 @@ def check(config: "Config", where: str, source: Callable[[str], str]) -> None:
     _check_elasticsearch(config.elasticsearch, where)
     if config.is_central:
         _check_central(config, where)
+    if config.retention.run and config.is_archived_elsewhere:
+        raise UsageError(
+            f"{where}: retention.run and group.name are set, and archive.run is",
+            "at a site with groups the central server packs runs into the archive, then drops them: "
+            "set retention.run there alone, or, where no server keeps an archive, archive.run = false",
+        )
     _check_path("queue.password_file", config.queue.password_file, where)
     _check_path("cache.password_file", config.cache.password_file, where)
     if config.cache.password_file and not config.cache.url:
@@ -46,6 +52,8 @@ def check(config: "Config", where: str, source: Callable[[str], str]) -> None:
     _check_path("metrics.token_file", config.metrics.token_file, where)
     if not _GROUP.fullmatch(config.group.name):
         raise UsageError(f"{source('group.name')}: group.name = {config.group.name!r} cannot be part of an index's name", "take up to 32 of a-z, 0-9 and _")
+    if not _GROUP.fullmatch(config.archive.group) or not config.archive.group:
+        raise UsageError(f"{where}: archive.group = {config.archive.group!r} is no group of nodes", "take up to 32 of a-z, 0-9 and _")
     _check_host("http.host", config.http.host, source("http.host"), "and the port speaks no TLS")
     _check_proxy(config.http, where)
     if not config.ingest.tls:

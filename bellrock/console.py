@@ -121,3 +121,9 @@ def waiting(what: str) -> Iterator[Wait]:
         timer.cancel()
         timer.join()
         wait.end()
+
+
+@contextmanager
+def silent() -> Iterator[Wait]:
+    """As `waiting`, for what shows by itself how far it is."""
+    yield Wait("")

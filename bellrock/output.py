@@ -4,9 +4,11 @@ import io
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 from bellrock.errors import BellrockError
 
@@ -59,6 +61,23 @@ def guarded() -> Iterator[None]:
     except OSError as error:
         abandon()
         raise BellrockError(f"standard output cannot be written: {error.strerror}", "look at where it goes: is that disk full?") from error
+
+
+@contextmanager
+def replacing(target: Path, mode: str, **more: Any) -> Iterator[IO[Any]]:
+    """A file that appears whole once all is written, as `open` with a mode and more. Raises BellrockError where it cannot be."""
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.absolute().parent)
+        with os.fdopen(handle, mode, **more) as file:
+            yield file
+        os.rename(temporary, target)
+        temporary = None
+    except OSError as error:
+        raise BellrockError(f"{target}: cannot be written: {error.strerror or error}", f"look with `df {target.absolute().parent}`") from error
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
 
 
 def prepare() -> None:

@@ -33,6 +33,8 @@ def one(answer: dict[str, Any]) -> RenderableType:
     """The values of one component: a line each, of a histogram one for each bucket."""
     name = " ".join(text.plain(answer[part]) for part in ("node", "component", "instance"))
     span = f"{text.instant(answer['from_ns'])} to {text.instant(answer['to_ns'])}, in steps of {text.duration(answer['step_s'])}"
+    if answer["resolution_s"] is not None:
+        span += f", of summaries by the {'minute' if answer['resolution_s'] == 60 else 'hour'}"
     parts: list[RenderableType] = [Text(name, "bold"), Text(span, "dim")]
     if not answer["values"]:
         return Group(*parts, Text("nothing was heard of it in this time; `bellrock components` lists what there is"))
@@ -51,6 +53,8 @@ def one(answer: dict[str, Any]) -> RenderableType:
 def load(name: str, answer: dict[str, Any], by: str) -> RenderableType:
     """For whom the component `name` worked, a line each; what else is counted, where that is not."""
     span = f"{text.instant(answer['from_ns'])} to {text.instant(answer['to_ns'])}"
+    if answer["resolution_s"] is not None:
+        span += ", of summaries by the hour, which count whole"
     parts: list[RenderableType] = [Text(text.plain(name), "bold"), Text(span, "dim")]
     told = answer[f"by_{by}"]
     if told is None:
@@ -88,20 +92,20 @@ def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]
 def _rates(value: dict[str, Any]) -> list[tuple[str, ...]]:
     name = text.plain(value["name"])
     if value["kind"] == "counter":
-        return [_rate(name, value["unit"], value["total"], value["per_s"])]
+        return [_rate(name, value["unit"], value["total"], value["per_s"], value["max_per_s"])]
     if value["kind"] == "histogram":
         return [
-            _rate(f"{name} {'above' if bound is None else 'to'} {_bound(value, place)}", None, total, per_s)
+            _rate(f"{name} {'above' if bound is None else 'to'} {_bound(value, place)}", None, total, per_s, per_s)
             for place, (bound, total, per_s) in enumerate(zip(value["bounds"], value["totals"], value["per_s"], strict=True))
         ]
     return []
 
 
-def _rate(name: str, unit: str | None, total: float, per_s: Sequence[float | None]) -> tuple[str, ...]:
+def _rate(name: str, unit: str | None, total: float, per_s: Sequence[float | None], max_per_s: Sequence[float | None]) -> tuple[str, ...]:
     amount = _written(unit)
-    known = [rate for rate in per_s if rate is not None]
+    known, tops = ([rate for rate in rates if rate is not None] for rates in (per_s, max_per_s))
     # Seconds a second are a share.
-    mean, highest = (f"{one:.1%}" if unit == "s" else f"{amount(one)}/s" for one in (sum(known) / len(known), max(known))) if known else ("-", "-")
+    mean, highest = (f"{one:.1%}" if unit == "s" else f"{amount(one)}/s" for one in (sum(known) / len(known), max(tops))) if known else ("-", "-")
     return name, amount(total), mean, highest, text.sparkline(per_s, SPARKS)
 
 

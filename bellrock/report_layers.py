@@ -26,6 +26,8 @@ def shown(answer: dict[str, Any], of_each: bool) -> RenderableType:
         parts.append(Text(f"{text.data(answer['elsewhere']['read_bytes'])} read and {text.data(answer['elsewhere']['write_bytes'])} written {what}"))
     elif not parts:
         parts.append(Text(NOTHING))
+    if answer["resolution_s"] is not None:
+        parts.append(Text(f"samples of this time were dropped: servers' figures are of summaries by the {'minute' if answer['resolution_s'] == 60 else 'hour'}", "yellow"))
     if not answer["has_topology"]:
         parts.append(Text(NO_TOPOLOGY, "yellow"))
     return Group(*parts)

@@ -2,7 +2,7 @@
 
 The central server of a site has neither ingest nor agent: its records lie in Elasticsearch, where log servers write them, and it follows the job events there.
 
-The parts are opened in bellrock/opening.py, and put together here. The state directory holds records.duckdb, jobs.db (where no other job database is set),
+The parts are opened in bellrock/opening.py, and put together here. The state directory holds records.duckdb, jobs.db (where no other job database is set), archive/,
 spool/, agent.toml, agent.log, ingest.sock (where the agent delivers), lock (held while a server owns the state) and server.json (where the server is, for
 every other command).
 """
@@ -20,7 +20,7 @@ from bellrock import __version__, paths, ports
 from bellrock.agent import AgentChild, agent_toml
 from bellrock.config import Config
 from bellrock.errors import BellrockError
-from bellrock.opening import check_shards, claim_ingest, listen_for_proxy, open_cache, open_ingest, open_jobdb, open_queue_follower, open_store, read_scrape_token
+from bellrock.opening import bounds_of, check_shards, claim_ingest, listen_for_proxy, open_cache, open_ingest, open_jobdb, open_queue_follower, open_second_pass, open_store, read_scrape_token
 from bellrock.state import StateLock, Where, where
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Server:
         self._agent: AgentChild | None = None
         self._ingest: Any = None
         self._settler: Any = None
+        self._summariser: Any = None
         self._follower: Any = None
         self._queue: Any = None
         # Ours until the ingest has it.
@@ -91,6 +92,7 @@ class Server:
 
         # Imported here: they take most of a second, which neither the agent nor `bellrock --help` waits for.
         from pipeline.retention import Keeper
+        from pipeline.summarise import Summariser
         from webapp.api import create_app
         from webapp.api.settle import Settler
         from webapp.serve import HttpServer
@@ -117,16 +119,30 @@ class Server:
         if config.metrics.token_file:
             settings["SCRAPE_TOKEN"] = read_scrape_token(config)
         settings |= {"TRUSTS_OWNER": not key, "KEY": key, "PROXY_HOSTS": config.http.names}
-        keeper = Keeper(store, config.retention.days)
+        self._summariser = Summariser(store)
+        self._summariser.start()
+        self._closing.insert(0, ("the summaries' thread", self._summariser.stop))
+        second_pass = open_second_pass(config, self.state, store, jobdb)
+        if second_pass is not None:
+            self._closing.insert(0, ("the archive", second_pass.archive.close))
+        keeper = Keeper(store, config.retention.days, second_pass, is_elsewhere=config.is_archived_elsewhere)
         if config.retention.run:
             keeper.start()
         self._closing.insert(0, ("retention", keeper.stop))
         cache = open_cache(config)
         self._closing.insert(0, ("the cache", cache.close))
-        app = self.app = create_app(settings, store=store, jobdb=jobdb, status=self.status, keeper=keeper, cache=cache)
+        app = self.app = create_app(settings, store=store, jobdb=jobdb, status=self.status, keeper=keeper, cache=cache, second_pass=second_pass, bounds=bounds_of(config))
         self._settler = Settler(jobdb, store, app.extensions["bellrock"].analyses, warm=app.extensions["bellrock"].charts.warm)
         self._settler.start()
         self._closing.insert(0, ("the profiles' thread", self._settler.stop))
+        if config.findings.run and (config.is_central or config.store.kind != "elasticsearch"):
+            detection = app.extensions["bellrock"].detection
+            detection.start()
+            self._closing.insert(0, ("detection", detection.stop))
+        # A command's own server is there beside a program under watch, and not for long.
+        if second_pass is not None and self.kind == "server":
+            second_pass.start()
+            self._closing.insert(0, ("the second pass", second_pass.stop))
         if "http.port" not in config.explicit:
             http_port = ports.pick_port(http_host, config.http.port, before and ports.of_url(before.url))
         elif config.http.port:
@@ -194,6 +210,7 @@ class Server:
             "job_events": self._follower.status() if self._follower else None,
             "queue": self._queue.status() if self._queue else None,
             "profiles": self._settler.status() if self._settler else None,
+            "summaries": self._summariser.status() if self._summariser else None,
         }
 
     def stop(self) -> None:

@@ -24,6 +24,7 @@ Examples:
   bellrock components
   bellrock components --node fwd1 --component block_device
   bellrock components --component switch_port --search leaf1/
+  bellrock components --node oss1 --since 400d --to 390d
   bellrock components --since 2h --json | jq '.[].instance'
 
 {EXIT_CODES}""",
@@ -32,15 +33,16 @@ Examples:
 @click.option("--component", metavar="KIND", help="Only those of this kind.")
 @click.option("--search", metavar="TEXT", help="Only those with TEXT in their node, kind or instance.")
 @click.option("--since", metavar="TIME", help="Heard of since then: 90m, 12h, 2d (ago), or a date or time, UTC.")
+@click.option("--to", metavar="TIME", help="And until then. Default: now.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON array.")
-def components(node: str | None, component: str | None, search: str | None, since: str | None, limit: int, as_json: bool) -> None:
+def components(node: str | None, component: str | None, search: str | None, since: str | None, to: str | None, limit: int, as_json: bool) -> None:
     from bellrock import report_components
     from bellrock.audit import instant_ns
 
-    from_ns = None if since is None else instant_ns(since)
+    from_ns, to_ns = None if since is None else instant_ns(since), None if to is None else instant_ns(to, option="--to")
     with server_for("components") as lease:
-        found, total = lease.client.every_component(node=node, component=component, search=search, from_ns=from_ns, limit=limit)
+        found, total = lease.client.every_component(node=node, component=component, search=search, from_ns=from_ns, to_ns=to_ns, limit=limit)
     if as_json:
         output.show_json(found)
     elif found:
@@ -54,12 +56,13 @@ def components(node: str | None, component: str | None, search: str | None, sinc
 @click.command(
     short_help="Show one component over time.",
     help=f"""Show the values of one component over time, the last hour unless told otherwise. NODE, COMPONENT and INSTANCE as `bellrock components` lists them.
-With --by for whom it worked, as far as its server counts its clients (by class, group or client) or names of jobs (by user or job).
+Where its samples were dropped, or are too many, it is shown by their summaries, of each minute or hour, and says so. With --by for whom it worked, as far as its server counts its clients (by class, group or client) or names of jobs (by user or job).
 
 \b
 Examples:
   bellrock component fwd1 block_device sda
   bellrock component fwd1 block_device sda --from 6h --to 2h
+  bellrock component fwd1 block_device sda --from 365d
   bellrock component fwd1 node fwd1 --from 2026-11-22T08:00 --step 60 --json
   bellrock component oss1 lustre_ost work-OST0003 --by user --from 24h
   bellrock component oss1 lustre_ost work-OST0003 --by client --json | jq '.by_client.rows[0].name'

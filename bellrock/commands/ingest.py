@@ -34,11 +34,14 @@ Examples:
 @CONFIG
 def ingest(queue: str | None, store: str | None, group: str | None, only: str | None, port: int | None, config_file: Path | None) -> None:
     from bellrock import config, paths, program
+    from bellrock.allocator import begin_without_thread_caches
+
+    console.log_for_service()
+    begin_without_thread_caches()
     from bellrock.logserver import PROGRESS_S, LogServer
 
     state = paths.state_dir()
     settings = config.load(config_file, state, {"queue.kind": queue, "store.kind": store, "group.name": group, "ingest.port": port})
-    console.log_for_service()
     with program.signals_held():
         running = LogServer(settings, state, only)
         running.start()

@@ -71,7 +71,7 @@ def show(job: str, file_limit: int, process_limit: int, as_json: bool) -> None:
 
     with server_for("show") as lease:
         client = lease.client
-        answer = _find(lease, job)
+        answer = find_job(lease, job)
         series = client.series(job, points=200)
         files = client.files(job, limit=max(file_limit, 1))
         processes = client.processes(job, limit=max(process_limit, 1))
@@ -108,7 +108,7 @@ def _tell_busy(what: str) -> None:
     console.say(f"{what}; waiting for it")
 
 
-def _find(lease: "Lease", job: str) -> dict[str, Any]:
+def find_job(lease: "Lease", job: str) -> dict[str, Any]:
     """The API's answer for a job. A server of our own may just be getting it from what an earlier command left."""
     until = time.monotonic() + (FIRST_DELIVERY_S if lease.own else 0.0)
     while True:

@@ -3,7 +3,7 @@
 import dataclasses
 import datetime
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ TIMEOUT_S = 3600.0
 
 Without --apply nothing is changed. In Elasticsearch whole indices go, once all of their period is older than the limit, and never one that is
 being written; in DuckDB the rows of whole days. What went is kept in the books: an audit stays clean, and tells what was dropped when.
+Runs are packed into the archive before they go, where [archive] does not say otherwise.
 A running server does it; without one this command does, by the settings of --config and with the account of [elasticsearch].
 
 \b
@@ -71,8 +72,12 @@ def retention(is_applied: bool, shows_shards: bool, groups: int | None, data_nod
     else:
         kept = ", ".join(f"{name.replace('_', ' ')} {f'{days} days' if days else 'for ever'}" for name, days in told["days"].items())
         console.say(f"kept: {kept}{'; the server drops by itself, once a day' if told['automatic'] else ''}")
+        if told["held_ns"] is not None:
+            console.warn(f"samples since {_day(told['held_ns'])} are not all in summaries, and stay until they are; a running server sees to that, and tells in its log what keeps it")
         console.say(f"would go: {_sum(told['expired'])}; `bellrock retention --apply` drops it" if told["expired"] else "nothing is old enough to go")
         _table(told["expired"])
+    if not is_applied and not shows_shards and not as_json and told["unarchived_ns"] is not None:
+        console.warn(f"runs since {_day(told['unarchived_ns'])} are old enough and stay: not all of them are archived")
 
 
 def _reckon(settings: "Config", groups: int, data_nodes: int, as_json: bool) -> None:
@@ -114,17 +119,26 @@ def _asked(state: Path, load: "Callable[[], Config]") -> Iterator[tuple[Ask, Ask
 
 @contextmanager
 def _own(settings: "Config", state: Path) -> "Iterator[Keeper]":
-    from bellrock.opening import open_store
-    from pipeline.retention import Keeper
+    from bellrock.opening import open_jobdb, open_second_pass, open_store
+    from jobdb.repository import JobDBError
+    from pipeline.retention import Keeper, NotHere
     from pipeline.store import StoreError
 
     try:
-        store = open_store(settings, state)
-        try:
-            yield Keeper(store, settings.retention.days)
-        finally:
-            store.close()
-    except StoreError as error:
+        with ExitStack() as closing:
+            store = open_store(settings, state)
+            closing.callback(store.close)
+            second_pass = None
+            if settings.archive.run:
+                jobdb = open_jobdb(settings, state)
+                closing.callback(jobdb.close)
+                second_pass = open_second_pass(settings, state, store, jobdb)
+                if second_pass is not None:
+                    closing.callback(second_pass.archive.close)
+            yield Keeper(store, settings.retention.days, second_pass, is_elsewhere=settings.is_archived_elsewhere)
+    except NotHere as error:
+        raise BellrockError(str(error), error.hint) from error
+    except (StoreError, JobDBError) as error:
         raise BellrockError(str(error), "nothing else was dropped; run `bellrock retention` again") from error
 
 

@@ -20,7 +20,7 @@ from bellrock.stack.mysql import MySql
 from bellrock.stack.process import HOST, Server, end_below
 from bellrock.stack.redis import Redis
 from bellrock.stack.tls import Tls, certificate
-from pipeline.store.elastic.roles import READER, RETENTION, roles, writer
+from pipeline.store.elastic.roles import READER, RETENTION, SUMMARIES, roles, writer
 
 # Of the log servers; `archive` is a node for what will be moved out of their way: nothing is, yet.
 GROUPS = ("g1", "g2")
@@ -191,7 +191,7 @@ class Site:
     def _nodes(self) -> list[Elasticsearch]:
         tls = certificate(self.folder / "secrets/ca", "server")
         users = {f"ingest_{group}": User(self.password(f"elasticsearch-ingest-{group}"), (writer(group),)) for group in GROUPS}
-        users["server"] = User(self.password("elasticsearch-server"), (READER, RETENTION))
+        users["server"] = User(self.password("elasticsearch-server"), (READER, RETENTION, SUMMARIES))
         security = Security(tls, self.password("elasticsearch-admin"), users, roles(GROUPS))
         nodes = [
             Elasticsearch(self.folder / f"elasticsearch-{group}", name=f"elasticsearch-{group}", group=group, security=security) for group in (*GROUPS, ARCHIVE)

@@ -41,7 +41,7 @@ COMPONENT = {"node": "fwd1", "component": "block_device", "instance": "sda/1", "
 
 
 FIGURES = {"members": 1, "read_bytes": 4096, "write_bytes": 0, "read_ops": 2, "write_ops": None, "metadata_ops": None}
-LOAD = {"from_ns": START_NS, "to_ns": START_NS + 10**9, "by_class": None, "by_group": None, "by_client": {"rows": [{"name": "n1", **FIGURES}], "total": 1}, "by_user": None, "by_job": None}
+LOAD = {"from_ns": START_NS, "to_ns": START_NS + 10**9, "resolution_s": None, "by_class": None, "by_group": None, "by_client": {"rows": [{"name": "n1", **FIGURES}], "total": 1}, "by_user": None, "by_job": None}
 
 
 class FakeApi:
@@ -71,8 +71,8 @@ class FakeApi:
         if url.path == "/api/v1/messages":
             return 200, {"node": "fwd1", "from_ns": START_NS, "to_ns": START_NS + 10**9, "messages": [MESSAGE], "total": 1, "is_whole": True, "next_cursor": None}
         if url.path == "/api/v1/components/series":
-            read = {"name": "read_bytes", "kind": "counter", "unit": "bytes", "what": "Bytes.", "total": 8192.0, "per_s": [4096.0, None]}
-            named = {"node": "fwd1", "component": "block_device", "instance": "sda", "instance_what": None, "last_ns": START_NS, "values_left_out": 0}
+            read = {"name": "read_bytes", "kind": "counter", "unit": "bytes", "what": "Bytes.", "total": 8192.0, "per_s": [4096.0, None], "min_per_s": [4096.0, None], "max_per_s": [4096.0, None]}
+            named = {"node": "fwd1", "component": "block_device", "instance": "sda", "instance_what": None, "last_ns": START_NS, "resolution_s": None, "values_left_out": 0}
             return 200, {**named, "from_ns": START_NS, "to_ns": START_NS + 2 * 10**9, "step_s": 1.0, "t_ns": [START_NS, START_NS + 10**9], "values": [read]}
         if url.path == "/api/v1/components/load":
             return 200, LOAD
@@ -145,7 +145,7 @@ def events(state) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((state.rings_dir / str(os.getuid())).glob("*.job"))]
 
 
-@pytest.mark.parametrize("verb", [[], ["run"], ["server"], ["jobs"], ["show"], ["components"], ["component"], ["messages"], ["demo"]])
+@pytest.mark.parametrize("verb", [[], ["run"], ["server"], ["jobs"], ["show"], ["components"], ["component"], ["messages"], ["trace"], ["demo"]])
 def test_every_verb_has_help_with_examples_and_exit_codes(verb: list[str]) -> None:
     done = bellrock(*verb, "--help")
     assert done.returncode == 0 and "Examples:" in done.stdout and "Exit code" in done.stdout and done.stderr == ""

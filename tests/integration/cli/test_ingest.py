@@ -83,6 +83,14 @@ def test_without_a_queue(state, begin, free_port):
     assert counts(state) == (100, 0, 0)
 
 
+def test_its_threads_keep_nothing_that_they_have_freed(begin, free_port):
+    server = begin("--port", str(free_port()))
+    server.wait_for("records at")
+    environment = Path(f"/proc/{server.process.pid}/environ").read_bytes().split(b"\0")
+    assert b"GLIBC_TUNABLES=glibc.malloc.tcache_count=0" in environment
+    assert server.end() == 0
+
+
 def test_as_many_agents_are_connected_at_once_as_are_set(state, begin, free_port):
     """Each delivers, also where fewer files may be open than there are connections, until that limit is raised; one more is told what to do."""
     port, many = free_port(), 300

@@ -57,15 +57,26 @@ def test_a_running_server_does_it_and_its_audit_stays_clean(tmp_path):
         server.stop()
 
 
+def test_on_a_log_server_it_drops_nothing_and_says_who_does(tmp_path):
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    settings = '[store]\nkind = "elasticsearch"\n[elasticsearch]\nurls = ["http://127.0.0.1:9"]\n[group]\nname = "g1"\n'
+    (state / "server.toml").write_text(settings)
+    refused = bellrock(state, "retention", "--apply", code=1)[1]
+    assert "run `bellrock retention --apply` on the central server" in refused and "[archive]" in refused
+    (state / "server.toml").write_text(f"{settings}[retention]\nrun = true\n")
+    assert "set retention.run there alone" in bellrock(state, "retention", code=2)[1]
+
+
 def test_the_shards_of_a_site_are_reckoned_before_there_is_one(tmp_path):
     state, settings = tmp_path / "state", tmp_path / "site.toml"
     kept = "".join(f"{data} = 180\n" for data in ("runs", "samples", "messages", "rollups", "letters", "job_events"))
     settings.write_text(f"[retention]\n{kept}")
     plan = ("retention", "--plan", "--config", str(settings), "--groups", "84")
-    assert "84 groups with indices of a month make up to 4,704 shards; 84 data nodes take 84,000: that fits" in bellrock(state, *plan)[0]
+    assert "84 groups with indices of a month make up to 7,056 shards; 84 data nodes take 84,000: that fits" in bellrock(state, *plan)[0]
     assert json.loads(bellrock(state, *plan, "--data-nodes", "90", "--json")[0])["copied"] == 6
     settings.write_text(f'[elasticsearch]\nperiod = "day"\n[retention]\n{kept}')
     refused = bellrock(state, *plan, "--data-nodes", "15", code=1)[1]
-    assert "too many: set elasticsearch.period" in refused and "77,784 shards; 15 data nodes take 15,000" in refused
+    assert "too many: set elasticsearch.period" in refused and "80,136 shards; 15 data nodes take 15,000" in refused
     assert not state.exists()
     bellrock(state, "retention", "--groups", "84", code=2)

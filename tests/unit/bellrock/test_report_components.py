@@ -7,10 +7,10 @@ from bellrock import report_components
 S = 10**9
 ANSWER = {
     "node": "fwd1", "component": "block_device", "instance": "sd\x1ba", "instance_what": "Device name.", "from_ns": 0, "to_ns": 2 * S, "step_s": 1.0, "t_ns": [0, S],
-    "last_ns": S, "values_left_out": 3,
+    "last_ns": S, "resolution_s": None, "values_left_out": 3,
     "values": [
-        {"name": "read_bytes", "kind": "counter", "unit": "bytes", "what": "", "total": 4096.0, "per_s": [4096.0, None]},
-        {"name": "busy_s", "kind": "counter", "unit": "s", "what": "", "total": 0.5, "per_s": [0.25, 0.5]},
+        {"name": "read_bytes", "kind": "counter", "unit": "bytes", "what": "", "total": 4096.0, "per_s": [4096.0, None], "min_per_s": [0.0, None], "max_per_s": [8192.0, None]},
+        {"name": "busy_s", "kind": "counter", "unit": "s", "what": "", "total": 0.5, "per_s": [0.25, 0.5], "min_per_s": [0.25, 0.5], "max_per_s": [0.25, 0.5]},
         {"name": "queue_length", "kind": "gauge", "unit": "requests", "what": "", "last": [2.0, None], "min": [1.0, None], "max": [9.0, None], "mean": [3.0, None]},
         {"name": "age", "kind": "gauge", "unit": "us", "what": "", "last": [None, None], "min": [None, None], "max": [None, None], "mean": [None, None]},
         {"name": "wait", "kind": "histogram", "unit": "us", "what": "", "bounds": [100.0, 2000.0, None], "totals": [7.0, 0.0, 1.0], "per_s": [[7.0, None], [0.0, None], [1.0, None]]},
@@ -30,7 +30,7 @@ def test_rates_and_levels_have_units():
     lines = printed(report_components.one(ANSWER))
     assert lines[0] == "fwd1 block_device sd?a" and "in steps of 1.0 s" in lines[1]
     assert [line for line in lines if line.startswith(("read_bytes", "busy_s", "queue_length", "age", "wait", "link", "new"))] == [
-        "read_bytes 4.0 KiB 4.0 KiB/s 4.0 KiB/s █",
+        "read_bytes 4.0 KiB 4.0 KiB/s 8.0 KiB/s █",
         "busy_s 500.0 ms 37.5% 50.0% ▄█",
         "wait to 100.0 µs 7 7/s 7/s █",
         "wait to 2.0 ms 0 0/s 0/s ·",
@@ -43,6 +43,12 @@ def test_rates_and_levels_have_units():
     assert lines[-1] == "3 values more are too many to show"
 
 
+def test_of_summaries_it_says_so():
+    assert "summaries" not in printed(report_components.one(ANSWER))[1]
+    for resolution_s, word in ((60, "minute"), (3600, "hour")):
+        assert printed(report_components.one(ANSWER | {"resolution_s": resolution_s}))[1].endswith(f", of summaries by the {word}")
+
+
 def test_nothing_is_said_so():
     assert printed(report_components.one(ANSWER | {"values": [], "values_left_out": 0}))[-1].startswith("nothing was heard of it in this time")
 
@@ -51,9 +57,13 @@ def counted(name, members=1, **changes):
     return {"name": name, "members": members, "read_bytes": 4096, "write_bytes": 0, "read_ops": 2, "write_ops": None, "metadata_ops": None} | changes
 
 
-LOAD = {"from_ns": 0, "to_ns": S, "by_class": {"rows": [counted("login", 3), counted("x\x1b", read_bytes=1)], "total": 2}, "by_group": None, "by_client": None, "by_user": None} | {
+LOAD = {"from_ns": 0, "to_ns": S, "resolution_s": None, "by_class": {"rows": [counted("login", 3), counted("x\x1b", read_bytes=1)], "total": 2}, "by_group": None, "by_client": None, "by_user": None} | {
     "by_job": {"rows": [counted("7", 2)], "total": 1002}
 }  # fmt: skip
+
+
+def test_for_whom_it_worked_of_summaries_says_so():
+    assert printed(report_components.load("oss1 lustre_ost a", LOAD | {"resolution_s": 3600}, "class"))[1].endswith("of summaries by the hour, which count whole")
 
 
 def test_for_whom_it_worked():

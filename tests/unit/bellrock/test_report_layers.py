@@ -28,7 +28,7 @@ def printed(answer, of_each=False):
 
 def answer(*layers, **changes):
     systems = [{"name": "work", "kind": "nfs", "layers": list(layers)}] if layers else []
-    return {"from_ns": 0, "to_ns": 1, "has_topology": True, "file_systems": systems, "elsewhere": None} | changes
+    return {"from_ns": 0, "to_ns": 1, "resolution_s": None, "has_topology": True, "file_systems": systems, "elsewhere": None} | changes
 
 
 def test_a_line_a_layer():

@@ -1,0 +1,94 @@
+"""What `bellrock findings` and `bellrock explain` print: pure functions from the API's answers to what rich renders."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from bellrock import text
+
+STYLES = {"critical": "red", "warning": "yellow", "info": ""}
+# Of a list of the evidence.
+ROWS_MAX = 20
+
+
+def listed(found: Sequence[dict[str, Any]]) -> Table:
+    """A line for each finding."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("ID", justify="right", no_wrap=True)
+    for name in ("SINCE", "SEVERITY", "FINDING", "OF", "STATE"):
+        table.add_column(name, no_wrap=name != "OF")
+    table.add_column("CAUSE", overflow="fold")
+    for one in found:
+        state = one["state"] if one["verdict"] is None else f"{one['state']}, {one['verdict']}"
+        table.add_row(
+            str(one["id"]), text.instant(one["begin_ns"]), Text(one["severity"], STYLES[one["severity"]]), text.plain(one["kind"]), text.plain(subject(one)), state,
+            text.plain(one["cause"]),
+        )  # fmt: skip
+    return table
+
+
+def subject(one: Mapping[str, Any]) -> str:
+    """What a finding is about: its component, else its jobs."""
+    if one["node"]:
+        return " ".join(part for part in (one["node"], one["instance"]) if part)
+    return ", ".join("another job" if job["job"] is None else f"job {job['job']}" for job in one["jobs"]) or "the system"
+
+
+def explained(answer: Mapping[str, Any]) -> RenderableType:
+    """A finding and what it rests on."""
+    one = answer["finding"]
+    head = Text(f"{one['id']}  {text.plain(one['kind'])}", "bold")
+    head.append(f"  {one['severity']}", STYLES[one["severity"]])
+    parts: list[RenderableType] = [head, _pairs(_about(one)), Text("\nwhat it rests on", "bold"), _pairs(_lines(answer["evidence"]))]
+    if answer["annotations"]:
+        parts += [Text("\nknown events of its time", "bold"), _pairs((text.instant(event["begin_ns"]), f"{event['kind']} {event['node']} {event['text']}") for event in answer["annotations"])]
+    if answer["comments"]:
+        parts += [Text("\nwhat was said", "bold"), _pairs((text.instant(said["at_ns"]), f"{said['author']}: {said['text']}") for said in answer["comments"])]
+    return Group(*parts)
+
+
+def _about(one: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "of", subject(one)
+    end = "it lasts" if one["end_ns"] is None else f"until {text.instant(one['end_ns'])}"
+    yield "time", f"{text.instant(one['begin_ns'])}, {end}"
+    if one["times"] is not None:
+        yield "times the usual", f"{one['times']:.3g}"
+    yield "cause", one["cause"] + (f" (says {one['cause_by']})" if one["cause_by"] else "")
+    yield "state", one["state"] + (f" by {one['changed_by']}, {text.instant(one['changed_ns'])}" if one["changed_by"] else "")
+    for name in ("verdict", "remedy"):
+        if one[name]:
+            yield name, one[name]
+
+
+def _lines(evidence: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """A line for each figure, "a.b" for what lies in an object."""
+    if isinstance(evidence, Mapping):
+        for key, value in evidence.items():
+            yield from _lines(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(evidence, list):
+        for place, value in enumerate(evidence[:ROWS_MAX]):
+            is_flat = isinstance(value, Mapping) and not any(isinstance(part, (Mapping, list)) for part in value.values())
+            yield from [(f"{name} {place + 1}", ", ".join(f"{key} {_figure(part)}" for key, part in value.items()))] if is_flat else _lines(value, f"{name} {place + 1}")
+        if len(evidence) > ROWS_MAX:
+            yield name, f"and {len(evidence) - ROWS_MAX} more: --json shows all"
+    else:
+        yield name, _figure(evidence)
+
+
+def _figure(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.4g}"
+    return f"{value:,}" if type(value) is int else "-" if value is None else str(value)
+
+
+def _pairs(rows: Any) -> Table:
+    """Names and what they stand for. Words may be anybody's: nothing of them reaches the terminal but text."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(Text(text.plain(name)), Text(text.plain(value)))
+    return table
