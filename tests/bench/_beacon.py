@@ -13,6 +13,7 @@ from pathlib import Path
 from bellrock.simulate.kinds import KINDS
 from bellrock.simulate.to_lwfs import LwfsSink
 from bellrock.simulate.volume import Plan, simulate
+from tests.bench._models import APPLICATIONS, model_job
 from tests.integration.lwfs.beacon_rule import RELEASED, first_pass, read_log
 
 AGENT = Path(__file__).resolve().parents[2] / "build" / "bellrock-agent"
@@ -47,6 +48,20 @@ def records_vs_beacon_rule() -> list[dict]:
         {"name": f"records_{kind.replace('-', '_')}", "value": ours, "unit": "records", "baseline_name": "Beacon's rule", "baseline": theirs}
         for kind, (ours, theirs, _) in counts.items()
     ]
+
+
+def model_records_vs_beacon_rule(processes: int = 64) -> dict[str, tuple[int, int]]:
+    """Of the trace logs of one job of each of Table 8's applications: the agent's records, and those of the rule."""
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    counts = {}
+    for name in APPLICATIONS:
+        with tempfile.TemporaryDirectory() as folder:
+            sink = LwfsSink(Path(folder), SEED)
+            sink.add(*model_job(name, processes))
+            ours, theirs, _ = (sum(part) for part in zip(*map(_records, sorted(sink.folder.glob("*.log"))), strict=True))
+        counts[name] = (ours, theirs)
+    return counts
 
 
 def _records(log: Path) -> tuple[int, int, int]:

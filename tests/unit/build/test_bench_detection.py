@@ -1,0 +1,76 @@
+"""How `make bench ONLY=detection` scores, and the rules that it holds findings against."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.bench import _rules
+from tests.bench.detection import Detector, Served, _compared, _delay_s, score
+
+
+def fault(component, begin, end, strength=3.0):
+    return {"component": component, "begin_s": begin * 60, "end_s": end * 60, "strength": strength}
+
+
+def findings(*rows):
+    return np.array(rows, dtype=float).reshape(-1, 5)
+
+
+LOADED = np.ones((1000, 3), dtype=bool)
+
+
+def test_a_fault_is_found_where_a_finding_lies_in_it_by_more_than_half():
+    faults = [fault(0, 100, 200), fault(1, 100, 200, 1.5), fault(2, 500, 600)]
+    one = score(findings((0, 105, 210, 109, 1), (1, 195, 300, 200, 1), (0, 300, 320, 310, 0)), LOADED, faults, [])
+    assert one.faults[:, 1].tolist() == [1, 0, 0] and one.faults[0, 2] == 10
+    assert (one.right, one.false, one.reported_false) == (1, 2, 1) and json.dumps((one.right, one.false, one.reported_false))
+    assert one.f1() == pytest.approx(2 / (3 + 1 + 2)) and one.f1(2.0) == pytest.approx(2 / (2 + 1 + 2))
+
+
+def test_faults_without_load_and_known_work_count_neither_way():
+    loaded = LOADED.copy()
+    loaded[109:200, 0] = False
+    one = score(findings((0, 100, 150, 105, 0), (1, 300, 330, 305, 1)), loaded, [fault(0, 100, 200)], [fault(1, 299, 330)])
+    assert one.faults.shape == (0, 3) and (one.right, one.false, one.reported_false) == (1, 0, 0)
+
+
+def test_nothing_found_is_nothing_false():
+    one = score(findings(), LOADED, [fault(0, 100, 200)], [])
+    assert one.f1() == 0 and one.false == 0 and np.isnan(one.faults[0, 2])
+
+
+def test_a_delay_is_that_of_what_was_found_and_none_of_nothing():
+    found, nothing = (score(rows, LOADED, [fault(0, 100, 200), fault(1, 100, 200)], []) for rows in (findings((0, 105, 210, 109, 1)), findings()))
+    rows = list(_compared("delay", "s", {"anomaly": found, "beacon": nothing, "z": found}, _delay_s))
+    assert [(row["name"], row["value"], row["baseline"]) for row in rows] == [("delay", 600, None), ("delay_z", 600, 600)]
+    assert not list(_compared("delay", "s", {"anomaly": nothing, "beacon": found, "z": found}, _delay_s))
+
+
+def test_beacons_rule_wants_a_low_average_a_low_maximum_and_as_much_to_do():
+    bytes_ = np.zeros((60, 5))
+    bytes_[:10, :3] = 100
+    bytes_[:30, 3] = 30
+    bytes_[:10, 4] = 30
+    assert _rules.beacon(bytes_).tolist() == [False, False, False, True, False]
+    bytes_[0, 3] = 100
+    assert not _rules.beacon(bytes_).any() and not _rules.beacon(np.zeros((60, 2))).any()
+
+
+def test_the_z_score_is_that_of_a_day_and_hours_that_follow_each_other_are_one():
+    ops, service_s = np.ones((24 * 60, 10)), np.full((24 * 60, 10), 0.01)
+    service_s[120:300, 4] = 0.1
+    assert _rules.z_score(ops, service_s).tolist() == [[4, 120, 300, 179]]
+    assert _rules.z_score(ops * 0, service_s * 0).shape == (0, 4)
+
+
+def test_a_detector_learns_and_finds_day_by_day():
+    rng = np.random.default_rng(1)
+    detector = Detector()
+    for day in range(2):
+        ops, bytes_ = (np.full((600, 8, 1), value) for value in (500.0, 5e8))
+        service_s = 1.6 * rng.lognormal(0, 0.1, ops.shape)
+        service_s[200:400, 5] *= 6 if day else 1
+        detector.advance(Served(ops, bytes_, service_s, np.ones((600, 8), dtype=bool)))
+    ((component, begin, end, known, is_reported),) = detector.findings()
+    assert component == 5 and abs(begin - 800) <= 3 and abs(end - 1000) <= 3 and known - begin < 10 and is_reported
