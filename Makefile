@@ -26,7 +26,8 @@ FRONTEND := webapp/frontend
 
 # What scripts/system.sh looks for: what `make build` cannot do without, then what the goal likes to have.
 NEEDS := build $(if $(filter demo field,$(MAKECMDGOALS)),demo) $(if $(filter test test-site bench,$(MAKECMDGOALS)),demo test) \
-	$(if $(filter test test-site bench stack soak soak-site field,$(MAKECMDGOALS)),site) $(if $(filter test-site field,$(MAKECMDGOALS)),field)
+	$(if $(filter test test-site bench stack soak soak-site field,$(MAKECMDGOALS)),site) $(if $(filter test-site field,$(MAKECMDGOALS)),field) \
+	$(if $(filter bench,$(MAKECMDGOALS)),bench)
 
 rust_files = $(shell find $(1) -type f \( -name '*.rs' -o -name '*.toml' \) 2>/dev/null)
 TRACEPACK_SOURCES := Cargo.toml Cargo.lock compression/Cargo.toml $(call rust_files,compression/src)
@@ -37,7 +38,7 @@ FRONTEND_SOURCES := $(shell find $(FRONTEND) \( -name node_modules -o -name dist
 
 # Of `make fuzz`, in seconds.
 TIME := 60
-FUZZ_TARGETS := frame line message ring samples spool
+FUZZ_TARGETS := block frame line message ring samples spool
 
 # Of `make soak`.
 KILLS := 30
@@ -133,7 +134,7 @@ $(STAMP)/python: requirements.lock pyproject.toml scripts/python.sh $(if $(venv_
 	@scripts/python.sh requirements.lock
 	@mkdir -p $(@D) && touch $@
 
-$(STAMP)/tracepack: $(TRACEPACK_PYTHON) Cargo.toml Cargo.lock $(STAMP)/rust $(STAMP)/python
+$(STAMP)/tracepack: $(TRACEPACK_PYTHON) $(TRACEPACK_SOURCES) $(STAMP)/rust $(STAMP)/python
 	@$(STEP) tracepack-python 'Building tracepack for Python' \
 		python -m pip install --no-deps --no-build-isolation --force-reinstall ./compression
 	@touch $@

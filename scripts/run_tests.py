@@ -24,7 +24,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "test"
 FRONTEND = ROOT / "webapp" / "frontend"
-SUITE_LIMIT_S = 30 * 60
+SUITE_LIMIT_S = 40 * 60
 # Of tests of a unit, or of a part with its servers: they wait more than they work. Whole files, which share what they start.
 AT_ONCE = ["-n", "2", "--dist", "loadfile"]
 TEST_LIMIT_S = 300

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Looks for what must come from the distribution and installs what is missing, as root with apt-get.
-# `system.sh build [demo] [test] [site] [field]`: `build` cannot be done without; the others can, with less to see.
+# `system.sh build [demo] [test] [site] [field] [bench]`: `build` cannot be done without; the others can, with less to see.
 # Anyone else is told the one line to run. With nothing missing this takes some milliseconds and prints nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -108,6 +108,14 @@ look_for_field() {
   has opensm || [[ -x /usr/sbin/opensm ]] || compgen -G '/sys/class/infiniband/*' >/dev/null || optional+=(opensm)
 }
 
+# Real programs whose records are measured, and a packer to measure them against.
+look_for_bench() {
+  has lmp || optional+=(lammps)
+  has h5pcc || optional+=(libhdf5-openmpi-dev)
+  has nc-config || optional+=(libnetcdf-dev)
+  has zstd || optional+=(zstd)
+}
+
 look_for_optional() {
   optional=() notes=()
   local need
@@ -115,6 +123,7 @@ look_for_optional() {
     case $need in
       site) look_for_servers ;;
       field) look_for_field ;;
+      bench) look_for_bench ;;
       demo)
         has fio || optional+=(fio)
         { has mpicc && has mpirun; } || optional+=(openmpi-bin libopenmpi-dev)

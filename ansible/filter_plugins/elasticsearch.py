@@ -19,11 +19,13 @@ def elasticsearch_hash(password: str, name: str) -> str:
     return f"{{PBKDF2}}{ROUNDS}${base64.b64encode(salt).decode()}${base64.b64encode(key).decode()}"
 
 
-def elasticsearch_shards(groups: Sequence[str], days: int, period: str, shards_per_node: int) -> str:
-    """Why a cluster does not take the shards of all groups, "" where it does. groups: that of each node of Elasticsearch."""
+def elasticsearch_shards(groups: Sequence[str], days: int, period: str, shards_per_node: int, minutes_days: int, hours_days: int) -> str:
+    """Why a cluster does not take the shards of all groups, "" where it does. groups: that of each node of Elasticsearch. minutes_days, hours_days: of summaries, for
+    which `days` does not count."""
     own = runpy.run_path(str(SHARDS))
     nodes = Counter(groups)
-    found = own["budget"](len(nodes), int(days), period, int(shards_per_node), len(groups), sum(count > 1 for count in nodes.values()))
+    kept = dict.fromkeys(own["INDICES"], int(days)) | {"minutes": int(minutes_days), "hours": int(hours_days)}
+    found = own["budget"](len(nodes), kept, period, int(shards_per_node), len(groups), sum(count > 1 for count in nodes.values()))
     return own["tell"](found) if found.advice else ""
 
 

@@ -47,7 +47,7 @@ class TlsProxy:
                 self.wfile.write(text)
                 upstream.close()
 
-            do_GET = do_POST = do_DELETE = answer
+            do_GET = do_POST = do_PATCH = do_DELETE = answer
 
             def log_message(self, *_: object) -> None:
                 pass

