@@ -6,7 +6,7 @@ import pytest
 from pipeline.schema import KINDS
 from pipeline.store import Appended, Window
 from pipeline.store.duckdb import DuckDBStore
-from tests.unit.pipeline.events import run_event
+from tests.unit.pipeline.events import T0, run_event
 
 SCHEMA = KINDS["run"].arrow
 
@@ -91,6 +91,6 @@ def test_columns_are_the_schemas(store):
 
 
 def test_runs_of_a_node_itself_are_found_in_its_time(store):
-    store.load(table(events(1, 2) + events(3, 4, process="node", job=None, uid=None, start=5, end=9) + events(5, 5, job=None)))
+    store.load(table(events(1, 2) + events(3, 4, process="node", job=None, uid=None, start=T0 + 5, end=T0 + 9) + events(5, 5, job=None)))
     assert store.runs("local-1").num_rows == 2
-    assert sorted(store.runs("local-1", ["seq"], Window(("n1",), 7, 9, 9))["seq"].to_pylist()) == [1, 2, 3, 4]
+    assert sorted(store.runs("local-1", ["seq"], Window(("n1",), 7, T0 + 9, T0 + 9))["seq"].to_pylist()) == [1, 2, 3, 4]
