@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "test"
 FRONTEND = ROOT / "webapp" / "frontend"
 SUITE_LIMIT_S = 40 * 60
-# Of tests of a unit, or of a part with its servers: they wait more than they work. Whole files, which share what they start.
-AT_ONCE = ["-n", "2", "--dist", "loadfile"]
+# How many test files run at once: with their servers they wait as much as they work. Whole files, which share what they start; one site or field has the machine to itself.
+AT_ONCE = {"unit": 2, "integration": 3, "e2e": 3}
 TEST_LIMIT_S = 300
 PIPE_LIMIT_S = 10
 TAIL_LINES = 40
@@ -164,7 +164,7 @@ def pytest_suite(layer: str, long: bool = False) -> Suite:
     name = f"{layer}-long" if long else f"{layer}-pytest"
     report = RESULTS / f"{name}.xml"
     marks = ["-m", "long" if long else "not long"]
-    at_once = AT_ONCE if layer in ("unit", "integration") and not long else []
+    at_once = ["-n", str(AT_ONCE[layer]), "--dist", "loadfile"] if layer in AT_ONCE else []
     command = [sys.executable, "-m", "pytest", "-q", f"tests/{layer}", *marks, f"--junitxml={report}", f"--timeout={TEST_LIMIT_S}", *at_once]
     return Suite(name, command, lambda _: read_report(report, read_junit))
 

@@ -24,6 +24,7 @@ from bellrock.stack.tls import Tls, certificate
 from tests.mariadb import MariaDb
 
 PREFIX = "bellrock-servers-"
+MEMORY, MEMORY_FREE_MIN = Path("/dev/shm"), 8 << 30
 # Of the servers that the session shares.
 PASSWORD = "test-password"
 ACCOUNT = Account("bellrock", PASSWORD, ("ALL PRIVILEGES ON *.*", "GRANT OPTION ON *.*"))
@@ -41,8 +42,12 @@ def started(server: Server, *, wait: bool = True) -> Server:
 @pytest.fixture(scope="session")
 def servers_dir() -> Iterator[Path]:
     """A folder for servers, open enough for the unprivileged user that they run as. What still runs below it at the end is ended, and so is
-    what a session left that was killed."""
-    parent = Path(tempfile.gettempdir())
+    what a session left that was killed. It lies in memory where there is room: a database syncs each change of a table, and tests make many."""
+    yield from servers_below(MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_FREE_MIN else Path(tempfile.gettempdir()))
+
+
+def servers_below(parent: Path) -> Iterator[Path]:
+    """What `servers_dir` gives, below a folder."""
     for left in parent.glob(f"{PREFIX}*"):
         _clear_if_left(left)
     made = Path(tempfile.mkdtemp(prefix=f"new-{PREFIX}", dir=parent))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from bellrock.stack import Missing
 from tests.field.machine import FAKETIME, Machine
 from tests.field.parts import running
+from tests.servers import servers_below
 
 
 @contextlib.contextmanager
@@ -28,6 +30,12 @@ def started(machine: Machine) -> Iterator[Machine]:
 def root() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can make namespaces and start Slurm's daemons: run `make test-site` as root")
+
+
+@pytest.fixture(scope="session")
+def servers_dir() -> Iterator[Path]:
+    """On a disk: bricks are on file systems that real machines have."""
+    yield from servers_below(Path(tempfile.gettempdir()))
 
 
 @pytest.fixture(scope="module")

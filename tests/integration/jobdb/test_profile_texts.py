@@ -10,7 +10,7 @@ from jobdb.engine import make_engine
 from jobdb.models import Base
 from jobdb.profile import FORMAT
 from jobdb.repository import JobDB
-from tests.integration.jobdb.test_migrations import NAMES, differences, killed_after, run
+from tests.integration.jobdb.test_migrations import NAMES, PACE, differences, killed_after, run
 from tests.integration.jobdb.test_repository import S, event, figures
 
 MOVED_AT_ONCE = 500
@@ -68,8 +68,8 @@ def test_profiles_come_along_there_and_back(url):
     engine.dispose()
 
 
-def test_profiles_outlive_a_migration_that_is_killed(new_url):
-    for statements in range(8, 160, 3):
+def test_profiles_outlive_a_migration_that_is_killed(kind, new_url):
+    for statements in range(8, 160, PACE[kind]):
         url = new_url()
         wide_profiles(url)
         came_through = killed_after(url, statements)

@@ -293,9 +293,9 @@ def test_a_profile_that_was_worked_out_without_a_neighbour_is_removed(db):
 
 
 def test_many_nodes_tell_of_their_launches_in_little_time(db):
-    count, began_s = 3000, time.monotonic()
+    count, began_s = 1000, time.monotonic()
     for kind, at_s in (("start", 10), ("end", 20)):
-        for begin in range(0, count, 1000):
-            db.apply_events([launch(kind, at_s, node=f"n{number}") for number in range(begin, begin + 1000)])
+        for begin in range(0, count, 500):
+            db.apply_events([launch(kind, at_s, node=f"n{number}") for number in range(begin, begin + 500)])
     assert len(db.job("7").node_names) == count and db.job("7").state == "completed"
-    assert time.monotonic() - began_s < 120  # reading all for each took many minutes
+    assert time.monotonic() - began_s < 40  # reading all for each took minutes

@@ -317,6 +317,7 @@ def check_peers(topology):
     assert "oss17" not in peers("oss3", MARCH)["server of ost", "online1"] and peers("oss17", MARCH) == {}
 
 
+@pytest.mark.parametrize("kind", ["sqlite", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("mariadb", "mysql"))], indirect=True)
 def test_the_largest_machine(topology):
     """40,960 nodes: applied and asked for whole within seconds, of processor time here."""
     began = time.process_time()
