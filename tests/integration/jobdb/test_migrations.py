@@ -85,7 +85,7 @@ def test_an_older_versions_jobs_come_along(url):
 
 
 # A run is killed at every so many changes: MariaDB and MySQL go the same way, and the latter's tests have more time.
-PACE = {"sqlite": 9, "mariadb": 9, "mysql": 3}
+PACE = {"sqlite": 9, "mariadb": 9, "mysql": 5}
 
 
 class Killed(Exception):
