@@ -1,5 +1,6 @@
 """Reads archived runs, with the store's own questions: blocks are chosen by their heads, decoded, and asked in DuckDB's SQL, so that answers are those of before."""
 
+import tempfile
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -228,7 +229,8 @@ def _damaged(state: State, place: int, error: DamagedError) -> Damaged:
 
 @contextmanager
 def _asking() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(":memory:", config={"threads": 1, "memory_limit": _MEMORY_MAX}) as connection:
+    # What does not fit goes where other temporary files are, else into the folder that the server was started in.
+    with tempfile.TemporaryDirectory(prefix="bellrock-") as folder, duckdb.connect(":memory:", config={"threads": 1, "memory_limit": _MEMORY_MAX, "temp_directory": folder}) as connection:
         yield connection
 
 

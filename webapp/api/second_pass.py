@@ -239,6 +239,11 @@ class SecondPass:
             if not self._store.away():
                 self._store.run_counts(Begun(0, 1))
             self.archive.states([of_job("")])
+        except (JobDBError, Stopped):
+            raise
+        except Exception as error:
+            log.exception("archive: %s cannot be packed", subject[:200])
+            self._fail(subject, f"{error!r}; this is a fault of Bellrock, see the log")
 
     def _states(self, subjects: Sequence[str]) -> dict[str, State]:
         """As `Archive.states`; of subjects of which nothing can be read that is told."""

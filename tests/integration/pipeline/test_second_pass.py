@@ -450,6 +450,27 @@ def test_one_bad_subject_holds_up_no_other(site, monkeypatch):
     assert dropped(site.keeper.apply()[0]) == 120
 
 
+def test_a_fault_of_ours_with_one_subject_holds_up_no_other_nor_retention(site, monkeypatch):
+    for job, seed in (("7", 16), ("8", 17)):
+        _, events = run_job(random.Random(seed), job=job)
+        site.take([event | {"node": event["node"].replace("n", f"j{job}n")} for event in events])
+    write = site.archive.write
+
+    def failing(subject, *args):
+        if subject == of_job("7"):
+            raise KeyError("nobody thought of this")
+        return write(subject, *args)
+
+    monkeypatch.setattr(site.archive, "write", failing)
+    site.second_pass.look()
+    assert site.state("8").rows == 60 and "a fault of Bellrock" in site.get("/archives?subject=job%207")["error"]
+    assert dropped(site.keeper.apply()[0]) == 0
+    monkeypatch.undo()
+    assert site.second_pass.ask("7")
+    site.second_pass.look()
+    assert dropped(site.keeper.apply()[0]) == 120
+
+
 def test_where_the_archive_does_not_answer_jobs_wait_and_runs_stay(site, monkeypatch):
     _, events = run_job(random.Random(18))
     site.take(events)
