@@ -9,7 +9,8 @@ import subprocess
 from collections import defaultdict
 from pathlib import Path
 
-from tests.e2e.site import Site, wait_for
+from tests.e2e.site import Site
+from tests.wait import until
 
 # One operation's bytes, as in hammer.c.
 SIZE = 3000
@@ -48,7 +49,7 @@ class Hammer:
             there = self.truth_file.exists() and self.truth_file.stat().st_size > 0
             return there and all(row[1] > operations for row in self.truth().values())
 
-        wait_for(busy, "the program to be busy")
+        until(busy, "the program to be busy")
 
     def stop(self) -> None:
         """Asks the program to end."""

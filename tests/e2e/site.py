@@ -7,28 +7,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from bellrock.agent import spool_holder
+from tests.wait import until
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
 BELLROCK = [sys.executable, "-m", "bellrock"]
-
-
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
-    """The first true answer of `condition`; fails after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while True:
-        if answer := condition():
-            return answer
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds} s in vain: {what}")
-        time.sleep(0.02)
 
 
 def compiled(name: str, folder: Path, *options: str) -> Path:
@@ -67,7 +56,7 @@ class Site:
             command = [*BELLROCK, "server", "--port", str(self.port), "--ingest-port", str(self.ingest_port)]
             self.server = subprocess.Popen(command, env=self.env, stdout=log, stderr=log, cwd=ROOT)
         self.pids.append(self.server.pid)
-        wait_for(self._answers, f"the server; see {self.folder / 'server.log'}")
+        until(self._answers, f"the server; see {self.folder / 'server.log'}")
 
     def _answers(self) -> bool:
         assert self.server is not None and self.server.poll() is None, (self.folder / "server.log").read_text()
@@ -95,7 +84,7 @@ class Site:
 
     def agent_pid(self) -> int:
         """The pid of the agent that runs now."""
-        return wait_for(self._agent_pid, "the agent")
+        return until(self._agent_pid, "the agent")
 
     def _agent_pid(self) -> int | None:
         return spool_holder(self.state / "spool") or None
@@ -104,7 +93,7 @@ class Site:
         """SIGKILL; the server starts another."""
         killed = self.agent_pid()
         os.kill(killed, signal.SIGKILL)
-        wait_for(lambda: self._agent_pid() not in (None, killed), "a new agent")
+        until(lambda: self._agent_pid() not in (None, killed), "a new agent")
 
     # --- programs
     def new_job(self) -> str:
@@ -138,7 +127,7 @@ class Site:
             except OSError:
                 return False  # the server is away
 
-        wait_for(settled, f"job {job} to settle", seconds)
+        until(settled, f"job {job} to settle", seconds)
 
     # --- answers
     def get(self, path: str) -> Any:

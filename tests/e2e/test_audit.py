@@ -10,9 +10,10 @@ import time
 
 import pytest
 
-from tests.e2e.site import BELLROCK, ROOT, Site, wait_for
+from tests.e2e.site import BELLROCK, ROOT, Site
 from tests.integration.pipeline.client import Client
 from tests.unit.pipeline.events import job_event, run_event, sample_event
+from tests.wait import until
 
 S = 10**9
 
@@ -92,17 +93,17 @@ def test_an_agent_that_is_killed_falls_silent_and_one_that_ends_does_not(site: S
     settings = site.state / "server.toml"
     (node,) = {boot["node"] for boot in audit(site)[1]["boots"]} - {"gappy", "odd"}
     for kill, expected in ((False, "ended"), (True, "silent")):
-        wait_for(lambda: audit(site, "--node", node)[1]["boots"][0]["state"] == "heard", "the agent to deliver")
+        until(lambda: audit(site, "--node", node)[1]["boots"][0]["state"] == "heard", "the agent to deliver")
         if kill:
             site.kill_server()
             agent = site.agent_pid()
             os.kill(agent, signal.SIGKILL)
-            wait_for(lambda: site._agent_pid() is None, "the agent to be gone")
+            until(lambda: site._agent_pid() is None, "the agent to be gone")
         else:
             assert site.stop() == 0
         settings.write_text("[agent]\nrun = false\n")
         site.start()
-        wait_for(lambda expected=expected: state(node) == expected, f"the agent to count as {expected}")
+        until(lambda expected=expected: state(node) == expected, f"the agent to count as {expected}")
         settings.unlink()
         site.stop()
         site.start()

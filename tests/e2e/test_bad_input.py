@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.hammer import Hammer
-from tests.e2e.site import Site, compiled, wait_for
+from tests.e2e.site import Site, compiled
+from tests.wait import until
 
 
 def write_some(site: Site, count: int = 50) -> str:
@@ -134,7 +135,7 @@ def test_full_disk_under_the_spool(tmp_path: Path, free_port: Callable[[], int],
         hammer = Hammer(site, binary, 2, 2, 4000, 0, "random")
         assert hammer.wait() == 0, "the program noticed"
         log = site.state / "agent.log"
-        wait_for(lambda: "No space" in log.read_text() or "full" in log.read_text(), "a word about the full disk in the agent's log")
+        until(lambda: "No space" in log.read_text() or "full" in log.read_text(), "a word about the full disk in the agent's log")
         ballast.unlink()
         hammer.assert_exact(seconds=90)
     finally:

@@ -17,7 +17,8 @@ import duckdb
 import pytest
 
 from tests.e2e.hammer import Hammer
-from tests.e2e.site import Site, compiled, wait_for
+from tests.e2e.site import Site, compiled
+from tests.wait import until
 
 HOUR_S = 3600
 # What "now" may be off by: how long the agent takes to ship.
@@ -114,7 +115,7 @@ def test_a_clock_that_steps(site: Site, clock: Clock) -> None:
     for off_s in (-HOUR_S, 0, HOUR_S):
         clock.step(off_s)
         done = {key: row[1] for key, row in long.truth().items()}
-        wait_for(lambda done=done: all(row[1] > done[key] + 300 for key, row in long.truth().items()), "the program to go on")
+        until(lambda done=done: all(row[1] > done[key] + 300 for key, row in long.truth().items()), "the program to go on")
         one()
     long.stop()
     assert long.wait() == 0
@@ -153,7 +154,7 @@ def test_what_killed_processes_share_is_swept_and_nobody_elses(library: str, clo
     env = {**os.environ, "LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": str(clock.file)}
     killed, living = (subprocess.Popen(["sleep", "600"], env=env) for _ in range(2))
     try:
-        wait_for(lambda: all(file.exists() for one in (killed, living) for file in shared(one.pid)), "what libfaketime shares")
+        until(lambda: all(file.exists() for one in (killed, living) for file in shared(one.pid)), "what libfaketime shares")
         killed.kill()
         killed.wait()
         sweep([killed.pid, living.pid])

@@ -17,7 +17,8 @@ import duckdb
 import pytest
 
 from tests.e2e.hammer import Hammer
-from tests.e2e.site import BELLROCK, ROOT, Site, compiled, wait_for
+from tests.e2e.site import BELLROCK, ROOT, Site, compiled
+from tests.wait import until
 
 DISK_MIB = 64
 CLONE_NEWNS = 0x20000
@@ -82,17 +83,17 @@ def test_a_disk_that_fills_while_programs_run(site: Site, disk: Path) -> None:
     before = Hammer(site, binary, 2, 2, 0, 5000)
     before.wait_busy(20)
     filler = fill(disk)
-    wait_for(lambda: cannot_write(site), "the disk to be felt")
+    until(lambda: cannot_write(site), "the disk to be felt")
     during = Hammer(site, binary, 2, 2, 100, 2000, "random")
     assert during.wait(120) == 0
     if site.get("/api/v1/status")["store_error"]:
         assert "No space left" in log_of(site)
         assert "next try in" in log_of(site)
     done = {key: row[1] for key, row in before.truth().items()}
-    wait_for(lambda: all(row[1] > done[key] + 50 for key, row in before.truth().items()), "the program to go on")
+    until(lambda: all(row[1] > done[key] + 50 for key, row in before.truth().items()), "the program to go on")
 
     filler.unlink()
-    wait_for(lambda: not site.get("/api/v1/status")["store_error"], "the store to take records again", SETTLE_S)
+    until(lambda: not site.get("/api/v1/status")["store_error"], "the store to take records again", SETTLE_S)
     before.stop()
     assert before.wait() == 0
     for job in (before, during):

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.site import Site, wait_for
+from tests.e2e.site import Site
 from tests.e2e.test_sign_in import PASSWORD, bellrock, browser, page, proxy, sign_in  # noqa: F401
 from tests.e2e.tls_proxy import TlsProxy
+from tests.wait import until
 
 # A minute's worth of the bound in a few seconds.
 OPENS = 15_000
@@ -60,7 +61,7 @@ def storm(site: Site, ask: Callable[..., Any]) -> dict:
     (site.data / "one").touch()
     job = site.new_job()
     assert site.launch([sys.executable, "-c", STORM], job, cwd=site.data).wait(timeout=120) == 0
-    (found,) = wait_for(lambda: ask("findings", "--job", job), "the finding")
+    (found,) = until(lambda: ask("findings", "--job", job), "the finding")
     return found
 
 

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.e2e.site import BELLROCK, ROOT, Site, wait_for
+from tests.e2e.site import BELLROCK, ROOT, Site
 from tests.integration.pipeline.client import Client
 from tests.unit.pipeline.component_samples import S, disk
 from tests.unit.pipeline.events import sample_event
+from tests.wait import until
 
 BRICK = "bricks-<b>b1</b>"
 AMPLIFICATION = 3.5
@@ -108,7 +109,7 @@ def told(site: Site, alone: str, pair: list[str]) -> None:
     with Client(site.ingest_port) as client:
         for boot, events in sent.items():
             client.deliver([event | {"boot": boot} for event in events])
-    wait_for(lambda: site.get("/api/v1/components?component=gluster_server")["total"] == 1, "the samples to show")
+    until(lambda: site.get("/api/v1/components?component=gluster_server")["total"] == 1, "the samples to show")
 
 
 def layer_of(page: Page, name: str) -> Locator:
@@ -220,7 +221,7 @@ def test_live_while_the_job_runs(site: Site, page: Page, build_dir: Path, told: 
     argv, data = patterns(site, build_dir, job, "write", 12)
     written = cell(page, "client", "write", "bytes")
     with site.launch(argv, job, watch=data, stdout=subprocess.DEVNULL) as process:
-        wait_for(lambda: any(one["job_id"] == job for one in site.get("/api/v1/jobs")["jobs"]), "the job to show")
+        until(lambda: any(one["job_id"] == job for one in site.get("/api/v1/jobs")["jobs"]), "the job to show")
         page.goto(f"/jobs/{job}")
         expect(written).to_be_visible()
         first = int(written.get_attribute("data-value"))

@@ -18,7 +18,8 @@ from pipeline.ingest import Ingest
 from pipeline.sink import StoreSink
 from pipeline.store import Appended
 from tests.unit.pipeline.events import take_one_by_one
-from tests.e2e.site import wait_for
+from tests.wait import until
+
 
 LOG_MIB = int(os.environ.get("BELLROCK_LOG_MIB", "64"))
 KILLS = int(os.environ.get("BELLROCK_KILLS", "6"))
@@ -140,7 +141,7 @@ def test_a_log_is_followed_over_rotation_and_kills(tmp_path: Path, build_dir: Pa
                 at = time.gmtime(1_469_633_673 + number * 60)
                 log.write(lines.replace(STAMP, time.strftime("%Y-%m-%d %H:%M:%S", at).encode()))
                 written = (number + 1) * in_block
-                wait_for(lambda written=written: written - sums.total < behind, "the agent to come after", 120)
+                until(lambda written=written: written - sums.total < behind, "the agent to come after", 120)
                 rss.append(rss_mib(agent.pid))
                 if number in kills:
                     agent.kill()
@@ -150,7 +151,7 @@ def test_a_log_is_followed_over_rotation_and_kills(tmp_path: Path, build_dir: Pa
             agent.terminate()  # it spools what is open, and ships for a few seconds
             agent.wait(60)
             agent = start()
-            wait_for(lambda: sums.total >= blocks * in_block, "the last operations")
+            until(lambda: sums.total >= blocks * in_block, "the last operations")
         finally:
             agent.kill()
             agent.wait()

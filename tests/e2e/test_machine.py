@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.site import BELLROCK, Site, wait_for
+from tests.e2e.site import BELLROCK, Site
+from tests.wait import until
 
 SCALE, HOURS = os.environ.get("BELLROCK_MACHINE_SCALE", "0.025"), float(os.environ.get("BELLROCK_MACHINE_HOURS", "1"))
 # The last that was submitted has ended so much later.
@@ -63,7 +64,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], in
         # Last, as profiles that were worked out before records came are only worked out anew once a minute.
         (trees / "slurm/sacct.txt").rename(accounting)
         truth = {told["job_id"]: told for told in map(json.loads, (trees / "truth.jsonl").read_text().splitlines())}
-        wait_for(lambda: site.get("/api/v1/jobs?limit=1")["total"] == len(truth), "all jobs of the queue", LIMIT_S)
+        until(lambda: site.get("/api/v1/jobs?limit=1")["total"] == len(truth), "all jobs of the queue", LIMIT_S)
         yield Machine(site, trees, truth, json.loads((trees / "machine.json").read_text()))
     finally:
         site.close()

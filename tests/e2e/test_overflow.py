@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.e2e.site import BELLROCK, ROOT, Site, wait_for
+from tests.e2e.site import BELLROCK, ROOT, Site
+from tests.wait import until
 from tests.e2e.conftest import QUIET
 
 WRITES = 300_000
@@ -47,24 +48,24 @@ def overflowing_job(site: Site, is_killed: bool) -> tuple[str, int]:
     overflow = site.state / "spool" / "full_since"
     watched = [sys.executable, "-c", PROGRAM, folder, str(WRITES)]
     with site.launch(watched, job, watch=folder / "data", stdout=subprocess.PIPE, text=True) as process:
-        wait_for(lambda: any(j["job_id"] == job for j in site.get("/api/v1/jobs")["jobs"]), "the job to show")
+        until(lambda: any(j["job_id"] == job for j in site.get("/api/v1/jobs")["jobs"]), "the job to show")
         if is_killed:
             site.kill_server()
         else:
             site.server.send_signal(signal.SIGSTOP)
         (folder / "go").touch()
-        wait_for(overflow.exists, "the spool to be full")
+        until(overflow.exists, "the spool to be full")
         since_s = time.monotonic()
         if not is_killed:
             # bellrock run asks the server at its end.
-            wait_for(lambda: time.monotonic() - since_s > 2, "the spool to be full for a while")
+            until(lambda: time.monotonic() - since_s > 2, "the spool to be full for a while")
             site.server.send_signal(signal.SIGCONT)
         total = int(process.communicate(timeout=120)[0])
         if is_killed:
-            wait_for(lambda: time.monotonic() - since_s > 2, "the spool to be full for a while")
+            until(lambda: time.monotonic() - since_s > 2, "the spool to be full for a while")
             site.start()
     site.settle(job, 120)
-    wait_for(lambda: not overflow.exists(), "the spool to have room")
+    until(lambda: not overflow.exists(), "the spool to have room")
     return job, total
 
 
@@ -80,7 +81,7 @@ def test_sums_are_exact_and_the_overflow_is_told(site: Site, chromium_path: str,
         found = site.get(f"/api/v1/jobs/{job}")["losses"]
         return found[0] if found and found[0]["folded"] else None
 
-    loss = wait_for(told, "the agent to tell of its spool and of what was folded")
+    loss = until(told, "the agent to tell of its spool and of what was folded")
     assert loss["spool_full_s"] >= 2 and loss["lost"] == loss["lost_names"] == 0
 
     report = subprocess.run([*BELLROCK, "show", job], env=site.env, cwd=ROOT, capture_output=True, text=True, timeout=60).stdout

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.site import Site, wait_for
+from tests.e2e.site import Site
+from tests.wait import until
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +85,7 @@ def test_live_while_the_job_runs(site: Site, page: Page, build_dir: Path) -> Non
     # 4 MiB/s for 8 s from each of two processes.
     options = ["--mode=nn", "--processes=2", "--op=write", "--bytes-per-process=33554432", "--request=65536", "--rate=4194304"]
     with site.launch([build_dir / "patterns", "--dir", data, *options], job, watch=data, stdout=subprocess.DEVNULL) as process:
-        wait_for(lambda: any(j["job_id"] == job for j in site.get("/api/v1/jobs")["jobs"]), "the job to show")
+        until(lambda: any(j["job_id"] == job for j in site.get("/api/v1/jobs")["jobs"]), "the job to show")
         page.goto(f"/jobs/{job}")
         expect(page.get_by_test_id("job-state").first).to_contain_text(re.compile("running", re.I))
         seen: list[int] = []

@@ -12,7 +12,8 @@ import pytest
 
 from jobdb.queue import COMPLETED, QueueJob, Step
 from jobdb.repository import JobDB
-from tests.e2e.site import Site, wait_for
+from tests.e2e.site import Site
+from tests.wait import until
 
 S = 10**9
 RANKS = 4
@@ -52,6 +53,6 @@ def test_ranks_are_inferred_as_the_launcher_gave_them(site: Site, build_dir: Pat
     def writers() -> list[dict]:
         return [row for row in site.rows(job, "processes") if row["write_bytes"] > 0]
 
-    rows = wait_for(lambda: len(found := writers()) == RANKS and found, "the records of all ranks")
+    rows = until(lambda: len(found := writers()) == RANKS and found, "the records of all ranks")
     assert {row["rank"]: row["write_bytes"] for row in rows} == {rank: (rank + 1) * BLOCK for rank in range(RANKS)}
     assert all(row["rank_inferred"] for row in rows)

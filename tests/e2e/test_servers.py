@@ -8,10 +8,11 @@ import time
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.site import Site, wait_for
+from tests.e2e.site import Site
 from tests.integration.pipeline.client import Client
 from tests.unit.pipeline.component_samples import S, disk, lwfs_server, node_itself
 from tests.unit.pipeline.events import sample_event
+from tests.wait import until
 
 SPAN_S = 1200
 BRICK = "lw:/data/a b&c"
@@ -33,7 +34,7 @@ def told(site: Site) -> int:
     with Client(site.ingest_port) as client:
         for boot, events in sent.items():
             client.deliver([event | {"boot": boot} for event in events])
-    wait_for(lambda: site.get("/api/v1/components?component=gluster_server")["total"] == 1, "the samples to show")
+    until(lambda: site.get("/api/v1/components?component=gluster_server")["total"] == 1, "the samples to show")
     return now_s
 
 
@@ -131,7 +132,7 @@ def test_thousands_of_ports_stand_by_switch_and_are_found_by_name(site: Site, pa
     span = {"start": (told - 10) * S, "end": told * S, "values": {"transmit_bytes": 4096}}
     with Client(site.ingest_port) as client:
         client.deliver([sample_event(seq, node="sm1", component="switch_port", instance=port, **span) | {"boot": "6"} for seq, port in enumerate(ports, 1)])
-    wait_for(lambda: site.get("/api/v1/components?search=sm1")["total"] == len(ports), "the ports to show")
+    until(lambda: site.get("/api/v1/components?search=sm1")["total"] == len(ports), "the ports to show")
     page.goto("/servers/sm1?component=switch_port&instance=leaf9/36&span=7d")
     name, listed, shown = page.get_by_test_id("component-name"), page.get_by_test_id("components"), page.get_by_test_id("pager-range")
     expect(shown).to_have_text("1–1000 of 2,880 components")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.site import PROGRAMS, Site, compiled, wait_for
+from tests.e2e.site import PROGRAMS, Site, compiled
+from tests.wait import until
 
 # How each is built from hidden.c, and why it cannot be seen.
 KINDS = {
@@ -212,7 +213,7 @@ def test_an_io_uring_is_marked(site: Site, way: str) -> None:
             except OSError:
                 return False  # the job is not known yet
 
-        wait_for(marked, "the mark")
+        until(marked, "the mark")
         process.stdin.close()
         assert process.wait(timeout=60) == 0
     site.settle(job)

@@ -9,7 +9,8 @@ from typing import Any
 
 from bellrock.errors import ApiError
 from tests.field.machine import Machine
-from tests.field.parts import until
+from tests.wait import until
+
 
 S = 10**9
 # By server: its values by name, a counter's as the total, a histogram's as totals of its buckets.

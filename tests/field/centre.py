@@ -12,7 +12,8 @@ from bellrock.stack.bellrock import Bellrock, Settings
 from bellrock.stack.process import HOST, Server
 from bellrock.stack.site import GROUPS, Site
 from bellrock.state import find
-from tests.field.parts import until
+from tests.wait import until
+
 
 FOLLOWS: Settings = {"scheduler": {"kind": "slurm", "every_s": 1}}
 

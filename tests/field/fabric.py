@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bellrock.stack import Missing
-from tests.field.parts import ASK_S, PATH, program, until
+from tests.field.parts import ASK_S, PATH, program
+from tests.wait import until
 
 # Two switches with two links between them, and a host at each other port that is used. The first host is the one that asks.
 LINKS = {

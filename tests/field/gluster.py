@@ -12,7 +12,8 @@ from pathlib import Path
 from bellrock.stack import Missing
 from tests.field.disk import Disk
 from tests.field.network import Node, OnNode
-from tests.field.parts import program, until
+from tests.field.parts import program
+from tests.wait import until
 
 VOLUME = "work"
 DELAY_NS = 50_000_000

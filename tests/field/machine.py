@@ -21,8 +21,9 @@ from tests.field.centre import Centre, Embedded
 from tests.field.gluster import Gluster
 from tests.field.lustre import AGENT_SETTINGS, Lustre
 from tests.field.network import Fabric, Node, OnNode
-from tests.field.parts import WAIT_S, until
+from tests.field.parts import WAIT_S
 from tests.field.slurm import Slurm
+from tests.wait import until
 
 ROOT = Path(__file__).resolve().parents[2]
 # Users of any Debian, who own nothing that matters.

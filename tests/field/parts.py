@@ -6,9 +6,8 @@ import contextlib
 import os
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Protocol, TypeVar
 
 from bellrock.stack import Missing
 from bellrock.stack.process import Server
@@ -16,16 +15,6 @@ from bellrock.stack.process import Server
 PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"
 WAIT_S = 60.0
 ASK_S = 30.0
-
-
-def until(condition: Callable[[], Any], what: str, limit_s: float = WAIT_S) -> Any:
-    """The first answer that is something."""
-    end_s = time.monotonic() + limit_s
-    while not (found := condition()):
-        if time.monotonic() > end_s:
-            raise AssertionError(f"not within {limit_s:.0f} s: {what}")
-        time.sleep(0.05)
-    return found
 
 
 def program(name: str) -> str:

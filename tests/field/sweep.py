@@ -8,7 +8,8 @@ from pathlib import Path
 from bellrock.errors import BellrockError
 from bellrock.stack.process import end_below
 from tests.field.disk import release_left
-from tests.field.parts import until
+from tests.wait import until
+
 
 # By which a folder is known as a machine's, to be removed.
 MARKER = "field.json"

@@ -13,9 +13,10 @@ import pytest
 from bellrock.stack import Missing
 from tests.field.fabric import LINKS, TOOLS, Fabric
 from tests.field.parts import running as running_part
-from tests.field.parts import until
+
 from tests.integration.agent.samples import Samples, running
 from tests.integration.agent.test_gluster_commands import Family
+from tests.wait import until
 
 S = 10**9
 WORD = 4

@@ -14,7 +14,8 @@ import pytest
 from tests.field.conftest import started
 from tests.field.gluster import VOLUME, Brick, Gluster
 from tests.field.machine import Machine
-from tests.field.parts import until
+from tests.wait import until
+
 
 MIB = 1 << 20
 WRITTEN = {"cn1": 12 * MIB, "cn2": 4 * MIB}

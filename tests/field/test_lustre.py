@@ -16,7 +16,8 @@ from tests.field.conftest import started
 from tests.field.gluster import DELAY_NS, VOLUME
 from tests.field.jobs import AT_ONCE, BLOCK_BYTES, BLOCKS, CHECKPOINTS, LOCK_BYTES, RANKS_EACH, Job, ran, ran_at_once
 from tests.field.machine import SERVERS, SLOW, Machine
-from tests.field.parts import until
+from tests.wait import until
+
 
 MIB = 1 << 20
 NODES = ["cn1", "cn2"]

@@ -8,7 +8,8 @@ import os
 import pytest
 
 from tests.field.machine import ADA, BOB, Machine
-from tests.field.parts import until
+from tests.wait import until
+
 
 MIB = 1 << 20
 S = 10**9

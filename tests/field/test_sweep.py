@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from bellrock.errors import BellrockError
+from tests.wait import until
 from bellrock.stack.process import end, processes
 from tests.field.disk import LIMIT, LIMITED, Disk
 from tests.field.machine import ROOT
 from tests.field.network import Fabric, Node
-from tests.field.parts import run, until
+from tests.field.parts import run
 from tests.field.sweep import claim, in_use, sweep
 
 # Brings up a node with a disk, and is killed.

@@ -14,8 +14,9 @@ from typing import Any
 
 from bellrock.agent import spool_holder
 from bellrock.demo.stack import start_agent
-from tests.e2e.site import wait_for
+
 from tests.site.stack import ROOT, Stack
+from tests.wait import until
 
 
 class RealNode:
@@ -29,9 +30,9 @@ class RealNode:
 
     def kill_agent(self) -> None:
         """SIGKILL; another is started at once."""
-        killed = wait_for(lambda: spool_holder(self._agent.spool), "the agent")
+        killed = until(lambda: spool_holder(self._agent.spool), "the agent")
         os.kill(killed, signal.SIGKILL)
-        wait_for(lambda: spool_holder(self._agent.spool) not in (0, killed), "a new agent")
+        until(lambda: spool_holder(self._agent.spool) not in (0, killed), "a new agent")
 
     def close(self) -> None:
         for launched in self._launched:
@@ -60,7 +61,7 @@ class RealNode:
                 assert error.code in (404, 503), error
                 return False
 
-        wait_for(settled, f"job {job} to settle", seconds)
+        until(settled, f"job {job} to settle", seconds)
 
     def profile(self, job: str) -> dict:
         return self.stack.get(f"/api/v1/jobs/{job}")["profile"]

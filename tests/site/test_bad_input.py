@@ -16,20 +16,13 @@ from tests.integration.pipeline.client import Client, deliver_all
 from tests.servers import PASSWORD, started
 from tests.unit.pipeline.events import run_event
 from webapp.api.groups import with_troubles
+from tests.wait import until
 
 # More room than there is on any disk is asked for, and looked for as often as can be.
 FULL = {"cluster.routing.allocation.disk.threshold_enabled": True, "cluster.info.update.interval": "10s"} | {
     f"cluster.routing.allocation.disk.watermark.{name}": f"{size}pb" for name, size in (("low", 900), ("high", 800), ("flood_stage", 700))
 }
 ITEMS_MAX = 1000
-
-
-def until(done, what: str, timeout_s: float = 180.0):
-    end = time.monotonic() + timeout_s
-    while not (found := done()):
-        assert time.monotonic() < end, f"waited {timeout_s} s for {what}"
-        time.sleep(0.1)
-    return found
 
 
 class Site:

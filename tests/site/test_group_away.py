@@ -11,8 +11,9 @@ from bellrock.stack.elasticsearch import Elasticsearch, introduce
 from pipeline.store import BEGIN, StoreError, Window
 from pipeline.store.elastic.client import Settings
 from pipeline.store.elastic.store import ElasticsearchStore
-from tests.e2e.site import wait_for
+
 from tests.unit.pipeline.events import T0, job_event, run_event, sample_event
+from tests.wait import until
 
 GROUPS = ("g1", "g2", "archive")
 PATIENCE_S = 120
@@ -47,17 +48,17 @@ def test_a_group_that_is_away_is_told_and_the_others_answer(nodes):
         writer.close()
     store, new = ElasticsearchStore(settings), ElasticsearchStore(settings)
     # What another object wrote is found within 3 s.
-    events, place = wait_for(lambda: (got := store.job_events(BEGIN)) and len(got[0]) == 2 and got, "both events", PATIENCE_S)
+    events, place = until(lambda: (got := store.job_events(BEGIN)) and len(got[0]) == 2 and got, "both events", PATIENCE_S)
     assert {event["job"] for event in events} == {"job-g1", "job-g2"}
     asked = [("job-g1", window("cn-g1")), ("job-g2", window("cn-g2")), ("job-g1", window("cn-g1", "cn-g2")), ("job-g1", window("cn-new"))]
-    wait_for(lambda: store.versions(asked) == [7, 7, 7, 7], "all runs", PATIENCE_S)
+    until(lambda: store.versions(asked) == [7, 7, 7, 7], "all runs", PATIENCE_S)
     assert store.away() == []
 
     nodes["g2"].kill()
     # Until the others have noticed, questions to all may fail.
-    wait_for(lambda: is_away(store), "the node to be missed", PATIENCE_S)
+    until(lambda: is_away(store), "the node to be missed", PATIENCE_S)
     for reader in (store, new):  # `new` learned nothing while g2 was there
-        wait_for(lambda reader=reader: is_away(reader), "the node to be missed", PATIENCE_S)
+        until(lambda reader=reader: is_away(reader), "the node to be missed", PATIENCE_S)
         began = time.monotonic()
         assert reader.versions(asked) == [7, None, None, None]
         assert reader.runs("job-g1", ["bytes"], window("cn-g1")).num_rows == 7
@@ -80,14 +81,14 @@ def test_a_group_that_is_away_is_told_and_the_others_answer(nodes):
     writer = ElasticsearchStore(settings, "g1")
     writer.append([job_event(10, node="cn-g1", job="job-g1", event="end", exit_code=0)])
     writer.close()
-    found, after = wait_for(lambda: (got := store.job_events(place))[0] and got, "the event")
+    found, after = until(lambda: (got := store.job_events(place))[0] and got, "the event")
     assert [event["event"] for event in found] == ["end"]
     found, partly = new.job_events(BEGIN)
     assert [event["job"] for event in found if event["job"] == "job-g2"] == [] and found[0]["job"] == "job-g1"
 
     nodes["g2"].start()
     for reader in (store, new):
-        wait_for(lambda reader=reader: not reader.away() and reader.status()["error"] is None, "the node to be back", PATIENCE_S)
+        until(lambda reader=reader: not reader.away() and reader.status()["error"] is None, "the node to be back", PATIENCE_S)
         assert reader.versions(asked) == [7, 7, 7, 7] and reader.runs("job-g2", None, window("cn-g2")).num_rows == 7
         assert len(reader.boots()) == 2
     assert store.job_events(after)[0] == []

@@ -8,7 +8,6 @@ import random
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from pipeline.schema import check
 from pipeline.sink import StoreSink
 from pipeline.store import Appended
 from tests.unit.pipeline.events import take_one_by_one
+from tests.wait import until
 
 ROOT = Path(__file__).resolve().parents[3]
 AGENT = ROOT / "build" / "bellrock-agent"
@@ -189,13 +189,6 @@ class Writer:
                 for n in range(last, 1, -1):
                     os.rename(f"{self.log}.{n - 1}", f"{self.log}.{n}")
                 os.rename(self.log, f"{self.log}.1")
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for: {what}"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("seed", [2])

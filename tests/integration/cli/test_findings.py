@@ -5,9 +5,10 @@ import json
 from bellrock.config import parse
 from bellrock.server import Server
 from pipeline.store.duckdb import DuckDBStore
-from tests.integration.cli.test_real import until
+
 from tests.integration.cli.test_retention import bellrock
 from tests.unit.pipeline.events import job_event, run_event
+from tests.wait import until
 
 S = 10**9
 T0 = 1_700_000_000 * S

@@ -15,10 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.store.duckdb import DuckDBStore
 from tests.integration.pipeline.client import Client, deliver_all
-from tests.integration.pipeline.queue.conftest import until
+
 from tests.integration.pipeline.queue.redis_server import RedisServer
 from tests.servers import started
 from tests.unit.pipeline.events import job_event, run_event
+from tests.wait import until
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -14,6 +14,7 @@ import pytest
 
 from bellrock.agent import spool_holder
 from bellrock.state import where
+from tests.wait import until
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("BELLROCK_BUILD", ROOT / "build"))
@@ -21,13 +22,6 @@ MISSING = [name for name in ("bellrock-agent", "libbellrock.so", "patterns") if 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} not in {BUILD}. Run: make build")
 
 MIB = 1 << 20
-
-
-def until(condition: Callable[[], object], what: str, limit_s: float = 60.0) -> None:
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain for {what}"
-        time.sleep(0.05)
 
 
 def bellrock(*words: str, timeout_s: float = 120) -> subprocess.CompletedProcess:

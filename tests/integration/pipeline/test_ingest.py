@@ -7,7 +7,6 @@ import socket
 import stat
 import struct
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from pipeline.store import Appended, StoreError
 from tests.integration.pipeline.client import Client, deliver_all
 from tests.unit.pipeline.events import T0, job_event, run_event, sample_event, take_one_by_one
 from tests.unit.pipeline.frames import json_frame, window, window_frame
+from tests.wait import until
 
 
 class Gate:
@@ -73,13 +73,6 @@ def start(gate, job_events):
     gate.open.set()
     for ingest in started:
         ingest.stop()
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for: {what}"
-        time.sleep(0.005)
 
 
 def seqs(store) -> list[int]:

@@ -12,8 +12,9 @@ from bellrock.stack.elasticsearch import Elasticsearch, Security, User
 from bellrock.stack.process import processes
 from pipeline.store import StoreError
 from pipeline.store.elastic.client import Client, Settings
-from tests.e2e.site import wait_for
+
 from tests.servers import started
+from tests.wait import until
 
 pytestmark = pytest.mark.long  # each test starts nodes of its own
 USERS = {"reader": User("read-it", ("bellrock_reader",))}
@@ -86,7 +87,7 @@ def test_one_that_has_not_read_its_state_is_not_ready_and_is_told_as_no_fault_of
     node = Waiting(server_folder())
     try:
         started(node, wait=False)
-        wait_for(lambda: answer(node, "_cluster/health").get("number_of_nodes"), "a master", 300)
+        until(lambda: answer(node, "_cluster/health").get("number_of_nodes"), "a master", 300)
         assert answer(node, "_cluster/state/blocks")["blocks"]["global"]
         assert not node.answers()
         client = Client(Settings([node.url]))

@@ -4,13 +4,13 @@ import http.client
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from webapp import serve
 from webapp.serve import HttpServer
+from tests.wait import until
 
 TIMEOUT_S = 30
 OTHER_UID = 54321
@@ -83,13 +83,6 @@ def open_still(clients: list[socket.socket]) -> int:
             return False
 
     return sum(is_open(client) for client in clients)
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for: {what}"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab"])

@@ -15,19 +15,13 @@ from pathlib import Path
 import pytest
 
 from bellrock import agent, config
+from tests.wait import until
 
 SCRIPT = """#!/bin/sh
 trap 'echo term >> {log}; exit 0' TERM
 echo start >> {log}
 while :; do sleep 0.02; done
 """
-
-
-def until(condition: Callable[[], bool], limit_s: float = 10.0) -> None:
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 @pytest.fixture

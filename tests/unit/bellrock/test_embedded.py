@@ -11,6 +11,7 @@ from bellrock.errors import EXIT_UNAVAILABLE, BellrockError, ServerFault, Unavai
 from bellrock.state import StateHeld
 from jobdb.repository import JobDBError
 from pipeline.store import StoreError
+from tests.wait import until
 
 
 class FakeServer:
@@ -110,12 +111,6 @@ def test_a_keeper_tells_what_went_wrong_and_what_was_put_right(server) -> None:
     server.begin = raising(StoreError("cannot open /s/records.duckdb: not a database"))
     keeper = embedded.Keeper("run")
     keeper.start()
-
-    def until(condition) -> None:
-        end = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < end
-            time.sleep(0.01)
 
     until(lambda: keeper._fault)
     with pytest.raises(Unavailable):  # sought anew, since whoever asks now may have put it right

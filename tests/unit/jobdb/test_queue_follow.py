@@ -1,6 +1,5 @@
 """The follower of the batch system, on one that says what the test wants."""
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -9,6 +8,7 @@ from jobdb.engine import JobDBError
 from jobdb.queue import RUNNING, Problem, QueueJob, QueueTrouble
 from jobdb.queue_follow import FORGOTTEN_AFTER_S, OVERLAP_S, PLACE, QueueFollower
 from jobdb.repository import JobDB
+from tests.wait import until
 
 S = 10**9
 NOW_S = 1_763_800_000.0
@@ -120,9 +120,3 @@ def test_what_the_database_did_not_take_is_told_to_it_again(parts, monkeypatch):
     follower.look()
     assert jobdb.job("1").state == "running"
 
-
-def until(condition):
-    end_s = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end_s
-        time.sleep(0.005)

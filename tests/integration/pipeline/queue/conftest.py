@@ -1,6 +1,5 @@
 """A Redis for each test, and the ways that records take from a window to a store."""
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,9 +28,3 @@ def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
     yield made
     made.end()
 
-
-def until(condition: Callable[[], object], what: str, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for: {what}"
-        time.sleep(0.01)

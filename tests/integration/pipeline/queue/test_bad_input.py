@@ -17,9 +17,10 @@ from pipeline.sink import ForeignNode
 from pipeline.store import Undecodable
 from pipeline.tls import Peer
 from tests.integration.pipeline.client import Client, deliver_all
-from tests.integration.pipeline.queue.conftest import until
+
 from tests.integration.pipeline.queue.ways import RedisWay
 from tests.unit.pipeline.events import run_event
+from tests.wait import until
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pipeline.queue import NotOurs, QueueError
 from pipeline.queue.redis import RedisSettings, look
 from pipeline.queue.redis_inlet import PUSH_BYTES, RedisInlet
 from pipeline.queue.redis_outlet import RedisOutlet
-from tests.integration.pipeline.queue.conftest import until
+from tests.wait import until
 
 
 def numbered(first: int, last: int) -> list[bytes]:

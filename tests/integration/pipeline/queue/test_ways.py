@@ -6,10 +6,11 @@ import threading
 import pytest
 
 from tests.integration.pipeline.client import Client, deliver_all
-from tests.integration.pipeline.queue.conftest import until
+
 from tests.integration.pipeline.queue.ways import ITEMS_MAX
 from tests.unit.pipeline.events import job_event, run_event, sample_event
 from tests.unit.pipeline.frames import json_frame, window, window_frame
+from tests.wait import until
 
 
 def records(way) -> int:

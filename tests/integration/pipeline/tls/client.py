@@ -2,8 +2,6 @@
 
 import socket
 import ssl
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.integration.pipeline.client import TIMEOUT_S, Client
@@ -18,13 +16,6 @@ class TlsClient(Client):
         plain = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
         self._socket = (context or client_context(authority, pair)).wrap_socket(plain, server_hostname="localhost")
         self.keepalives = 0
-
-
-def until(condition: Callable[[], object], what: str, limit_s: float = 60) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for: {what}"
-        time.sleep(0.01)
 
 
 def stored(store) -> list[tuple[str, int]]:

@@ -11,8 +11,9 @@ import urllib.request
 import pytest
 
 from tests.integration.pipeline.tls.certificates import Pair
-from tests.integration.pipeline.tls.client import until
+
 from tests.integration.pipeline.tls.machine import KIB, ROOT, needs_agent, written
+from tests.wait import until
 
 pytestmark = needs_agent
 

@@ -4,8 +4,9 @@ import threading
 import time
 
 from tests.integration.pipeline.tls.certificates import Pair
-from tests.integration.pipeline.tls.client import until
+
 from tests.integration.pipeline.tls.machine import KIB, needs_agent, written
+from tests.wait import until
 
 pytestmark = needs_agent
 

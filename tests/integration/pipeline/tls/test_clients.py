@@ -7,9 +7,10 @@ import time
 import pytest
 
 from tests.integration.pipeline.tls.certificates import client_context, needs_openssl
-from tests.integration.pipeline.tls.client import TlsClient, refused, stored, until
+from tests.integration.pipeline.tls.client import TlsClient, refused, stored
 from tests.unit.pipeline.events import run_event
 from tests.unit.pipeline.frames import json_frame, window, window_frame
+from tests.wait import until
 
 pytestmark = needs_openssl
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.pipeline.tls.certificates import Pair, needs_openssl
-from tests.integration.pipeline.tls.client import until
+
 from tests.integration.pipeline.tls.machine import KIB, needs_agent
 from tests.unit.pipeline.events import run_event
+from tests.wait import until
 
 EVENTS = 600
 

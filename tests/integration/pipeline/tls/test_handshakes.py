@@ -12,9 +12,10 @@ from pipeline.ingest import Ingest
 from pipeline.sink import StoreSink
 from tests.integration.pipeline.client import TIMEOUT_S
 from tests.integration.pipeline.tls.certificates import needs_openssl
-from tests.integration.pipeline.tls.client import TlsClient, stored, until
+from tests.integration.pipeline.tls.client import TlsClient, stored
 from tests.unit.pipeline.events import run_event
 from tests.unit.pipeline.frames import window
+from tests.wait import until
 
 pytestmark = needs_openssl
 

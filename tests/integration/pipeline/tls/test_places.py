@@ -7,9 +7,10 @@ import threading
 import pytest
 
 from tests.integration.pipeline.tls.certificates import needs_openssl
-from tests.integration.pipeline.tls.client import TlsClient, stored, until
+from tests.integration.pipeline.tls.client import TlsClient, stored
 from tests.unit.pipeline.events import run_event, take_one_by_one
 from tests.unit.pipeline.frames import window
+from tests.wait import until
 
 pytestmark = needs_openssl
 

@@ -10,8 +10,9 @@ import pytest
 from pipeline.certificate import end_of
 from pipeline.tls import TlsError, TlsFiles
 from tests.integration.pipeline.tls.certificates import Pair, needs_openssl
-from tests.integration.pipeline.tls.client import TlsClient, refused, stored, until
+from tests.integration.pipeline.tls.client import TlsClient, refused, stored
 from tests.unit.pipeline.events import run_event
+from tests.wait import until
 
 pytestmark = needs_openssl
 

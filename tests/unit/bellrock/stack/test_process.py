@@ -3,12 +3,12 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from bellrock.errors import BellrockError
+from tests.wait import until
 from bellrock.stack.process import HOST, Server, end_below, processes
 from bellrock.ports import is_free
 
@@ -53,13 +53,6 @@ def folder(server_folder):
     return server_folder()
 
 
-def wait_for(condition, limit_s: float = 30.0) -> None:
-    until = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 @pytest.fixture(autouse=True)
 def system_python(monkeypatch):
     """A Python that an unprivileged user can execute."""
@@ -70,7 +63,7 @@ def test_it_starts_answers_and_ends_with_all_its_children(folder):
     server = Small(folder, "parent")
     server.start()
     mark = server._record()["mark"]
-    wait_for(lambda: len(list(processes(mark))) == 2)
+    until(lambda: len(list(processes(mark))) == 2)
     assert server.running and server.answers()
     port = server.port
     server.stop()
