@@ -16,6 +16,7 @@ from tests.field.parts import program
 from tests.wait import until
 
 VOLUME = "work"
+LOCKED = ("Locking failed", "Another transaction is in progress")
 DELAY_NS = 50_000_000
 OPTIONS = {
     "diagnostics.stats-dump-interval": "1",
@@ -94,8 +95,18 @@ class Brick(OnNode):
         return path
 
     def ask(self, *words: str) -> str:
-        """What `gluster` answers. Raises CalledProcessError."""
-        return self.node.run(program("gluster"), "--mode=script", f"--glusterd-sock={self._socket}", f"--log-file={self.folder}/log/cli.log", *words)
+        """What `gluster` answers. All servers have one lock: who does not get it, since another's question is just answered, asks again. Raises CalledProcessError."""
+        command = [program("gluster"), "--mode=script", f"--glusterd-sock={self._socket}", f"--log-file={self.folder}/log/cli.log", *words]
+
+        def answer() -> list[str]:
+            try:
+                return [self.node.run(*command)]
+            except subprocess.CalledProcessError as error:
+                if any(word in error.stderr for word in LOCKED):
+                    return []
+                raise
+
+        return until(answer, "the lock of GlusterFS")[0]
 
     @property
     def _socket(self) -> Path:
