@@ -7,6 +7,7 @@ import pytest
 from jobdb.clocks import AHEAD_SAMPLES, BEHIND_SAMPLES, Clocks
 from jobdb.models import ClockRow
 from jobdb.queue import COMPLETED, QueueJob
+from tests.unit.jobdb.made import made
 from jobdb.repository import JobDB
 
 S = 10**9
@@ -53,7 +54,7 @@ def test_what_was_kept_before_is_known():
 
 
 def test_a_job_has_the_clocks_of_its_end(tmp_path):
-    db = JobDB(f"sqlite:///{tmp_path / 'j.db'}", user_name=lambda uid: None)
+    db = JobDB(made(tmp_path / "j.db"), user_name=lambda uid: None)
     fields = {"cluster": "c", "submit_ns": NOW, "user": "ada", "uid": 1, "start_ns": NOW, "nodes": ("n1", "n2")}
     db.take_queue([
         QueueJob(job_id="1", state=COMPLETED, end_ns=NOW + 100 * S, claims=("1",), **fields),

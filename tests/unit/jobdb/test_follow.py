@@ -5,6 +5,7 @@ import time
 import pytest
 
 from jobdb.follow import EVENTS_MAX, PLACE, JobFollower
+from tests.unit.jobdb.made import made
 from jobdb.repository import JobDB
 from pipeline.store import StoreError
 from tests.unit.pipeline.events import job_event
@@ -32,7 +33,7 @@ def events(count, **changes):
 
 @pytest.fixture
 def jobdb(tmp_path):
-    database = JobDB(f"sqlite:///{tmp_path / 'jobs.db'}")
+    database = JobDB(made(tmp_path / "jobs.db"))
     yield database
     database.close()
 

@@ -7,6 +7,7 @@ import pytest
 from jobdb.engine import JobDBError
 from jobdb.queue import RUNNING, Problem, QueueJob, QueueTrouble
 from jobdb.queue_follow import FORGOTTEN_AFTER_S, OVERLAP_S, PLACE, QueueFollower
+from tests.unit.jobdb.made import made
 from jobdb.repository import JobDB
 from tests.wait import until
 
@@ -39,7 +40,7 @@ def job(number, **more):
 @pytest.fixture
 def parts(tmp_path):
     batch, now = Batch(), [NOW_S]
-    jobdb = JobDB(f"sqlite:///{tmp_path / 'jobs.db'}", user_name=lambda uid: None)
+    jobdb = JobDB(made(tmp_path / "jobs.db"), user_name=lambda uid: None)
     yield batch, jobdb, lambda: QueueFollower(batch, jobdb, every_s=0.01, first_s=FIRST_S, clock=lambda: now[0], ticks=lambda: now[0]), now
     jobdb.close()
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from tests.unit.jobdb.made import made
 from jobdb.repository import JobDB
 from pipeline.archive.files import FileArchive
 from pipeline.retention import Keeper
@@ -254,7 +255,7 @@ class Site:
 
     def __init__(self, tmp_path, **config):
         self.store = FakeStore()
-        self.jobdb = JobDB(f"sqlite:///{tmp_path / 'jobs.db'}", user_name=lambda uid: None)
+        self.jobdb = JobDB(made(tmp_path / "jobs.db"), user_name=lambda uid: None)
         self.frontend = tmp_path / "dist"
         status = lambda: {"version": "9", "started_ns": 1, "ingest": {"connections": 1}}  # noqa: E731
         # A test client has no socket that the kernel could tell the owner of.

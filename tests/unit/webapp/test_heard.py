@@ -4,6 +4,7 @@
 import pytest
 
 from jobdb.queue import COMPLETED, QueueJob
+from tests.unit.jobdb.made import made
 from jobdb.repository import JobDB
 from pipeline.store.mark import Mark
 from webapp.api.heard import AGAIN_FOR_NS, MARGIN_NS, PATIENCE_NS, settle_ended
@@ -24,7 +25,7 @@ class Heard:
 
 @pytest.fixture
 def db(tmp_path):
-    database = JobDB(f"sqlite:///{tmp_path / 'jobs.db'}", user_name=lambda uid: None)
+    database = JobDB(made(tmp_path / "jobs.db"), user_name=lambda uid: None)
     database.take_queue([
         QueueJob(
             "c", "7", END - 100 * S, "ada", uid=1000, state=COMPLETED, start_ns=END - 90 * S, end_ns=END, exit_code=0, nodes=("n1", "n2"), claims=("7",),

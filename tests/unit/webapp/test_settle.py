@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from tests.unit.jobdb.made import made
 from jobdb.repository import JobDB
 from pipeline.store import StoreError, TooManyRuns
 from tests.unit.jobdb.tables import T0, row
@@ -22,7 +23,7 @@ def event(kind, job, time):
 
 @pytest.fixture
 def parts(tmp_path):
-    db, store, now = JobDB(f"sqlite:///{tmp_path / 'j.db'}", user_name=lambda uid: None), FakeStore(), [0.0]
+    db, store, now = JobDB(made(tmp_path / "j.db"), user_name=lambda uid: None), FakeStore(), [0.0]
     analyses = Analyses(store, db, Threads(1, threading.Semaphore(0)), clock=lambda: now[0])
     yield db, store, analyses, Settler(db, store, analyses, clock=lambda: now[0]), now
     db.close()
