@@ -39,10 +39,16 @@ forwarders = "n1"
 """
 
 
+@pytest.fixture(scope="module")
+def hashed():
+    """Costly on purpose."""
+    return hash_password("correct horse battery")
+
+
 @pytest.fixture
-def site(tmp_path):
+def site(tmp_path, hashed):
     made = Site(tmp_path)
-    made.jobdb.accounts.add("ada", hash_password("correct horse battery"), "user", 1000)
+    made.jobdb.accounts.add("ada", hashed, "user", 1000)
     made.finished_job()
     made.jobdb.apply_event(event(job="running"))
     made.jobdb.apply_event(event(job="empty"))
