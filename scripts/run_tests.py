@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "test"
 FRONTEND = ROOT / "webapp" / "frontend"
 SUITE_LIMIT_S = 40 * 60
-# How many test files run at once: with their servers they wait as much as they work. Whole files, which share what they start; one site or field has the machine to itself.
-AT_ONCE = {"unit": 2, "integration": 3, "e2e": 3}
+# How many test files run at once: with their servers they wait as much as they work. Whole files, which share what they start.
+AT_ONCE = {"unit": 2, "integration": 3, "e2e": 3, "site": 2}
 TEST_LIMIT_S = 300
 PIPE_LIMIT_S = 10
 TAIL_LINES = 40
@@ -159,13 +159,14 @@ def first_line(text: str | None) -> str:
     return lines[0] if lines else "no reason given"
 
 
-def pytest_suite(layer: str, long: bool = False) -> Suite:
-    """The tests in a layer's folder that bear the mark `long`, or those that do not."""
+def pytest_suite(layer: str, *more: str, long: bool = False) -> Suite:
+    """The tests in a layer's folder, and more ones, that bear the mark `long`, or those that do not."""
     name = f"{layer}-long" if long else f"{layer}-pytest"
     report = RESULTS / f"{name}.xml"
     marks = ["-m", "long" if long else "not long"]
-    at_once = ["-n", str(AT_ONCE[layer]), "--dist", "loadfile"] if layer in AT_ONCE else []
-    command = [sys.executable, "-m", "pytest", "-q", f"tests/{layer}", *marks, f"--junitxml={report}", f"--timeout={TEST_LIMIT_S}", *at_once]
+    folders = [f"tests/{folder}" for folder in (layer, *more)]
+    at_once = ["-n", str(AT_ONCE[layer]), "--dist", "loadfile"]
+    command = [sys.executable, "-m", "pytest", "-q", *folders, *marks, f"--junitxml={report}", f"--timeout={TEST_LIMIT_S}", *at_once]
     return Suite(name, command, lambda _: read_report(report, read_junit))
 
 
@@ -186,7 +187,7 @@ def layers() -> dict[str, list[Suite]]:
         ],
         "integration": [pytest_suite("integration")],
         "e2e": [pytest_suite("e2e")],
-        SITE: [pytest_suite("integration", long=True), pytest_suite(SITE), pytest_suite("field")],
+        SITE: [pytest_suite("integration", long=True), pytest_suite(SITE, "field")],
     }
 
 

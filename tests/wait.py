@@ -7,7 +7,7 @@ from typing import Any
 PAUSE_S = 0.01
 
 
-def until(condition: Callable[[], Any], what: str = "it", limit_s: float = 60) -> Any:
+def until(condition: Callable[[], Any], what: str = "it", limit_s: float = 120) -> Any:
     """The first answer that is something. Raises AssertionError, which says what was waited for, where none came in time."""
     end_s = time.monotonic() + limit_s
     while not (found := condition()):

@@ -13,7 +13,7 @@ from bellrock.stack import Missing
 from bellrock.stack.process import Server
 
 PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"
-WAIT_S = 60.0
+WAIT_S = 180.0
 ASK_S = 30.0
 
 
