@@ -17,6 +17,7 @@ from .job import Job, Owner
 from .job_rows import read_jobs, select_jobs
 from .models import FOREVER_NS, JobRow, PlaceRow, ProfileTextRow
 from .types import TEXT_LENGTH_MAX
+from .weigh import weigh
 
 SEVERITIES = ("info", "warning", "critical")
 STATES = ("open", "acknowledged", "closed")
@@ -24,11 +25,15 @@ VERDICTS = ("confirmed", "false")
 # What a job has to do with a finding: it was slowed, it slowed others, or it is the one that the finding is about.
 VICTIM, AGGRESSOR, SUBJECT = ROLES = ("victim", "aggressor", "subject")
 EVENT_KINDS = ("failover", "raid-rebuild", "maintenance", "other")
+MAINTENANCE = EVENT_KINDS[2]
 HAND, LOG = "hand", "log"
 PAGE_MAX = 500
 # Of one finding.
 JOBS_MAX, COMMENTS_MAX = 200, 1000
-EVIDENCE_BYTES_MAX = 1 << 18
+# What known events add to evidence is beyond that.
+EVIDENCE_BYTES_MAX, WEIGHED_BYTES_MAX = 1 << 18, 1 << 13
+# Findings that are weighed anew where an event becomes known, the last begun.
+REWEIGHED_MAX = 1000
 ANNOTATIONS_MAX = 10_000
 # Keys that are asked for at once.
 AT_ONCE = 500
@@ -133,13 +138,13 @@ class Findings:
 
     def record(self, found: Iterable[Found], place: tuple[str, Any] | None = None, now_ns: int | None = None) -> None:
         """Writes what was found, or found again: then what people made of it stays, a cause that they wrote, too. Jobs that are not known are left out. All in one transaction.
+        Findings of components are weighed by the events that are known (`jobdb.weigh.weigh`).
 
         place: (name, value fit for JSON): how far their detector has come, kept with them; see `JobDB.place`. Raises FindingError for what cannot be kept, and then keeps none."""
-        found = list(found)
-        rows = _rows(found, now_ns)
+        found, now_ns = _checked(found), time.time_ns() if now_ns is None else now_ns
 
         def work(session: Session) -> None:
-            _record(session, found, rows)
+            _record(session, found, now_ns)
             if place is not None:
                 session.merge(PlaceRow(name=place[0], json=json.dumps(place[1])))
 
@@ -159,11 +164,10 @@ class Findings:
     def looked_at(self, job: Job, version: int, kinds: Sequence[str], found: Iterable[Found], now_ns: int | None = None) -> None:
         """Writes what findings of some kinds there are in a job, each under the job's key, by its profile of this version; those that were and are no longer are taken back, unless somebody
         said something of them."""
-        found = list(found)
-        rows = _rows(found, now_ns)
+        found, now_ns = _checked(found), time.time_ns() if now_ns is None else now_ns
 
         def work(session: Session) -> None:
-            _record(session, found, rows)
+            _record(session, found, now_ns)
             gone = sorted(set(kinds) - {one.kind for one in found})
             said = select(FindingCommentRow.finding)
             untouched = (FindingRow.state == STATES[0], FindingRow.verdict == "", FindingRow.cause_by == "", FindingRow.remedy == "", FindingRow.id.not_in(said))
@@ -237,16 +241,43 @@ class Findings:
 
     # -- known events
 
-    def annotate(self, events: Iterable[Annotation], now_ns: int | None = None) -> None:
-        """Keeps events; one from a log that is known by its key is brought up to date. Raises FindingError."""
+    def annotate(self, events: Iterable[Annotation], now_ns: int | None = None, gone: Sequence[str] = (), place: tuple[str, Any] | None = None) -> None:
+        """Keeps events; one from a log that is known by its key is brought up to date. Findings of their nodes and times are weighed anew. All in one transaction. Raises FindingError.
+
+        gone: keys of events from a log that are none any more. place: as of `record`, of who follows the log."""
         now_ns = time.time_ns() if now_ns is None else now_ns
         rows = [_event_values(event, now_ns) for event in events]
 
         def work(session: Session) -> None:
+            spans = [(values["node"], values["begin_ns"], values["last_ns"]) for values in rows]
+            for begin in range(0, len(gone), AT_ONCE):
+                former = (AnnotationRow.source == LOG, AnnotationRow.key.in_(gone[begin : begin + AT_ONCE]))
+                spans += [(row.node, row.begin_ns, row.last_ns) for row in session.execute(_SPANS.where(*former))]
+                session.execute(delete(AnnotationRow).where(*former))
             for values in rows:
+                spans += [(row.node, row.begin_ns, row.last_ns) for row in session.execute(_SPANS.where(AnnotationRow.source == values["source"], AnnotationRow.key == values["key"]))]
                 _upsert(session, AnnotationRow, values, {name: values[name] for name in ("last_ns", "text")})
+            _reweigh(session, spans, now_ns)
+            if place is not None:
+                session.merge(PlaceRow(name=place[0], json=json.dumps(place[1])))
 
         self._transactions.write(work)
+
+    def end_annotation(self, number: int, end_ns: int) -> bool:
+        """Says when an event that was told by hand ended; whether there is such an event. Raises FindingError where that lies before it began."""
+
+        def work(session: Session) -> bool:
+            row = session.get(AnnotationRow, number, with_for_update=True)
+            if row is None or row.source != HAND:
+                return False
+            _check_time(row.begin_ns, end_ns)
+            spans = [(row.node, row.begin_ns, max(row.last_ns, end_ns))]
+            row.last_ns = end_ns
+            session.flush()
+            _reweigh(session, spans, time.time_ns())
+            return True
+
+        return self._transactions.write(work)
 
     def annotations(self, from_ns: int, to_ns: int, node: str | None = None) -> list[Annotation]:
         """Events that were there at some instant of a time, the first begun first, ANNOTATIONS_MAX at most. node: those of it, and of the whole system."""
@@ -256,30 +287,82 @@ class Findings:
         query = query.order_by(AnnotationRow.begin_ns, AnnotationRow.id).limit(ANNOTATIONS_MAX)
 
         def work(session: Session) -> list[Annotation]:
-            return [
-                Annotation(row.kind, row.begin_ns, _end(row.last_ns), row.text, row.node, row.source, row.key, row.told_by, row.id, row.told_ns) for row in session.scalars(query)
-            ]
+            return [_event(row) for row in session.scalars(query)]
 
         return self._transactions.read(work)
 
     def remove_annotation(self, number: int) -> bool:
-        """Removes an event that was told by hand; whether it was there."""
-        return bool(self._transactions.write(lambda session: session.execute(delete(AnnotationRow).where(AnnotationRow.id == number, AnnotationRow.source == HAND)).rowcount))
+        """Removes an event that was told by hand; whether it was there. Findings of its time are weighed anew."""
+
+        def work(session: Session) -> bool:
+            row = session.get(AnnotationRow, number, with_for_update=True)
+            if row is None or row.source != HAND:
+                return False
+            session.delete(row)
+            session.flush()
+            _reweigh(session, [(row.node, row.begin_ns, row.last_ns)], time.time_ns())
+            return True
+
+        return self._transactions.write(work)
 
 
-def _rows(found: Sequence[Found], now_ns: int | None) -> list[dict[str, Any]]:
-    now_ns = time.time_ns() if now_ns is None else now_ns
-    return [_values(one, now_ns) for one in found]
+_SPANS = select(AnnotationRow.node, AnnotationRow.begin_ns, AnnotationRow.last_ns)
 
 
-def _record(session: Session, found: Sequence[Found], rows: Sequence[dict[str, Any]]) -> None:
-    for values in rows:
+def _checked(found: Iterable[Found]) -> list[Found]:
+    found = list(found)
+    for one in found:
+        _values(one, 0, EVIDENCE_BYTES_MAX)
+    return found
+
+
+def _record(session: Session, found: Sequence[Found], now_ns: int) -> None:
+    for one in _weighed(session, found, now_ns):
+        values = _values(one, now_ns)
         cause = case((FindingRow.cause_by == "", literal(values["cause"], FindingRow.cause.type)), else_=FindingRow.cause)
         _upsert(session, FindingRow, values, {name: values[name] for name in _RENEWED} | {"cause": cause})
     _set_jobs(session, found)
 
 
-def _values(one: Found, now_ns: int) -> dict[str, Any]:
+def _weighed(session: Session, found: Sequence[Found], now_ns: int) -> list[Found]:
+    """Findings as they are to be written: those of components in the light of known events."""
+    of_nodes = [one for one in found if one.node]
+    if not of_nodes:
+        return list(found)
+    from_ns, to_ns = min(one.begin_ns for one in of_nodes), max(now_ns if one.end_ns is None else one.end_ns for one in of_nodes)
+    events: dict[str, list[Annotation]] = {}
+    nodes = ["", *sorted({one.node for one in of_nodes})]
+    for begin in range(0, len(nodes), AT_ONCE):
+        query = select(AnnotationRow).where(AnnotationRow.node.in_(nodes[begin : begin + AT_ONCE]), AnnotationRow.begin_ns <= to_ns, AnnotationRow.last_ns >= from_ns)
+        for row in session.scalars(query.order_by(AnnotationRow.begin_ns.desc(), AnnotationRow.id).limit(ANNOTATIONS_MAX)):
+            events.setdefault(row.node, []).append(_event(row))
+    return [weigh(one, [*events.get("", ()), *events.get(one.node, ())], now_ns) if one.node else one for one in found]
+
+
+def _reweigh(session: Session, spans: Sequence[tuple[str, int, int]], now_ns: int) -> None:
+    """Weighs findings anew that are of some nodes ("": all) and times (node, begin_ns, last_ns), since an event there became known, or is another."""
+    if not spans:
+        return
+    from_ns, to_ns, nodes = min(span[1] for span in spans), max(span[2] for span in spans), sorted({span[0] for span in spans})
+    lists: list[list[str] | None] = [None] if "" in nodes else [nodes[begin : begin + AT_ONCE] for begin in range(0, len(nodes), AT_ONCE)]
+    for names in lists:
+        is_of = FindingRow.node != "" if names is None else FindingRow.node.in_(names)
+        query = select(FindingRow).where(is_of, FindingRow.begin_ns <= to_ns, FindingRow.last_ns >= from_ns)
+        rows = session.scalars(query.order_by(FindingRow.begin_ns.desc(), FindingRow.id.desc()).limit(REWEIGHED_MAX)).all()
+        before = [_finding(row, (), 0).found for row in rows]
+        for row, was, one in zip(rows, before, _weighed(session, before, now_ns), strict=True):
+            if one != was:
+                values = _values(one, now_ns)
+                row.severity, row.evidence = values["severity"], values["evidence"]
+                if not row.cause_by:
+                    row.cause = values["cause"]
+
+
+def _event(row: AnnotationRow) -> Annotation:
+    return Annotation(row.kind, row.begin_ns, _end(row.last_ns), row.text, row.node, row.source, row.key, row.told_by, row.id, row.told_ns)
+
+
+def _values(one: Found, now_ns: int, bytes_max: int = EVIDENCE_BYTES_MAX + WEIGHED_BYTES_MAX) -> dict[str, Any]:
     if one.severity not in SEVERITIES:
         raise FindingError(f"{one.severity[:100]!r} is no severity; there are {', '.join(SEVERITIES)}")
     if not 0 < len(one.key) <= KEY_LENGTH_MAX or any(role not in ROLES for _, role in one.jobs):
@@ -289,8 +372,8 @@ def _values(one: Found, now_ns: int) -> dict[str, Any]:
         evidence = json.dumps(one.evidence, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
         raise FindingError(f"the evidence of {one.kind} {one.key[:100]!r} is not fit for JSON: {error}") from error
-    if len(evidence) > EVIDENCE_BYTES_MAX:
-        raise FindingError(f"the evidence of {one.kind} {one.key[:100]!r} has {len(evidence)} bytes, more than {EVIDENCE_BYTES_MAX}")
+    if len(evidence) > bytes_max:
+        raise FindingError(f"the evidence of {one.kind} {one.key[:100]!r} has {len(evidence)} bytes, more than {bytes_max}")
     return {
         "kind": one.kind, "key": one.key, "node": one.node, "component": one.component, "instance": one.instance, "severity": SEVERITIES.index(one.severity),
         "is_reported": one.is_reported, "begin_ns": one.begin_ns, "last_ns": FOREVER_NS if one.end_ns is None else one.end_ns, "found_ns": now_ns, "seen_ns": now_ns, "times": one.times,

@@ -265,6 +265,11 @@ class Store(Droppable, Orderly, Summarisable, Protocol):
         after `skip`, the last begun first, as MESSAGES; and how many there are, MESSAGES_SOUGHT_MAX at most, beyond which none are given out."""
         ...
 
+    def messages_since(self, events: Sequence[str] | None, from_ns: int, after: Place = BEGIN, limit: int = MESSAGES_SOUGHT_MAX) -> tuple[pa.Table, Place]:
+        """Messages that came since a place, of all nodes, that tell of one of some events (None: all), none that were written last before from_ns; about `limit` of them, as
+        MESSAGES, and the place to go on from: where that is another one there may be more. The same one may come twice. Raises PlaceLost."""
+        ...
+
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
         """By node, how many sequence numbers are missing, where the records before and after the gap came at times between which some
         instant of [from_ns, to_ns] lies. Nodes without any are left out."""

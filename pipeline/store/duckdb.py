@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pipeline.schema import KINDS
 from pipeline.store import (
-    BEGIN, MESSAGES_MAX, RUNS_MAX, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, PlaceLost, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded, named_samples,
+    BEGIN, MESSAGES_MAX, MESSAGES_SOUGHT_MAX, RUNS_MAX, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, PlaceLost, Progress, Proof, StoreError, TooManyRuns, Undecodable, Window, decoded, named_samples,
 )
 from pipeline.store.batch import Batch, check_clock
 from pipeline.store.bulk import Bulk
@@ -337,6 +337,13 @@ class DuckDBStore:
         """See `Store.messages`."""
         with self._file.reading() as cursor:
             return duckdb_messages.messages(cursor, node, from_ns, to_ns, severity, event, skip, most)
+
+    def messages_since(self, events: Sequence[str] | None, from_ns: int, after: Place = BEGIN, limit: int = MESSAGES_SOUGHT_MAX) -> tuple[pa.Table, Place]:
+        """See `Store.messages_since`. Places are those of the rows, which move where some are dropped."""
+        drops, first = self._row_after(after)
+        with self._file.reading() as cursor:
+            found, place = duckdb_messages.since(cursor, events, from_ns, first, limit)
+        return found, self._place(drops, place)
 
     def _row_after(self, place: Place) -> tuple[int, int]:
         """How often rows were dropped by now, and the number of the row that a place stands before."""

@@ -1,5 +1,6 @@
 """The messages of nodes' system logs in the DuckDB file."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import duckdb
@@ -30,3 +31,18 @@ def messages(
     else:
         total = 0
     return found.select(MESSAGES.names).cast(MESSAGES), total
+
+
+def since(cursor: duckdb.DuckDBPyConnection, events: Sequence[str] | None, from_ns: int, first: int, limit: int) -> tuple[pa.Table, int]:
+    """See `pipeline.store.Store.messages_since`: of rows from number `first` on; and the number to go on from."""
+    # Asked for first: what comes between the two questions is for the next time.
+    ((last,),) = cursor.execute("SELECT max(rowid) FROM messages").fetchall()
+    if last is None or last < first:
+        return MESSAGES.empty_table(), first
+    where, params = 'rowid >= $first AND rowid <= $last AND "end" >= $from', {"first": first, "last": last, "from": from_ns, "limit": limit}
+    if events is not None:
+        where, params = f"{where} AND event IN (SELECT unnest($events::VARCHAR[]))", params | {"events": list(events)}
+    columns = ", ".join(f'"{name}"' for name in MESSAGES.names)
+    found = cursor.sql(f"SELECT {columns}, rowid AS place FROM messages WHERE {where} ORDER BY rowid LIMIT $limit", params=params).to_arrow_table()
+    is_all = found.num_rows < limit
+    return found.select(MESSAGES.names).cast(MESSAGES), 1 + (last if is_all else found["place"][-1].as_py())

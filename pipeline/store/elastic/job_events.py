@@ -1,6 +1,7 @@
-"""Job events, for whoever follows them."""
+"""Job events, for whoever follows them, and other kinds of which few come."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from pipeline.store import Place
@@ -18,19 +19,23 @@ _OURS = ("commit", "@timestamp", "@version", "host", "tags")
 
 
 class JobEvents:
-    """is_partial: some groups are not asked."""
+    """is_partial: some groups are not asked. kind, pattern, time: of which records, in which indices, and their first time; wanted: filters; others_max: of what
+    others wrote, the latest, None: all."""
 
-    def __init__(self, reader: Reader, is_partial: bool = False) -> None:
+    def __init__(
+        self, reader: Reader, is_partial: bool = False, kind: str = _KIND, pattern: str = _JOBS, time_field: str = "time", wanted: Sequence[dict] = (), others_max: int | None = None
+    ) -> None:
         self._reader = reader
         self._is_partial = is_partial
+        self._kind, self._pattern, self._time, self._wanted, self._others_max = kind, pattern, time_field, list(wanted), others_max
 
     def since(self, after: Place, limit: int) -> tuple[list[dict], Place]:
         """See `pipeline.store.elastic.store.ElasticsearchStore.job_events`."""
         before = to_heads(after)
-        heads = self._reader.heads(_KIND)
+        heads = self._reader.heads(self._kind)
         for group in anew(before, heads):
             del before[group]
-        new = self._reader.committed(_KIND, before, heads)
+        new = all_of(self._reader.committed(self._kind, before, heads), *self._wanted)
         found = self._read(new, limit)
         place = before | {group: head for group, head in heads.items() if head}
         if len(found) == limit:
@@ -48,14 +53,14 @@ class JobEvents:
         return [_clean(event) for event in (*found, *others)], to_place(place | {_OTHERS: now_ms} if others or _OTHERS in before else place)
 
     def _read(self, query: dict, limit: int | None) -> list[dict[str, Any]]:
-        return [hit["_source"] for page in self._reader.hits(_JOBS, query, sort=[*_ORDER, {"_shard_doc": "asc"}], limit=limit) for hit in page]
+        return [hit["_source"] for page in self._reader.hits(self._pattern, query, sort=[*_ORDER, {"_shard_doc": "asc"}], limit=limit) for hit in page]
 
     def _others(self, until_ms: int | None) -> list[dict[str, Any]]:
-        filters: list[dict] = [UNBOOKED]
+        filters: list[dict] = [UNBOOKED, *self._wanted]
         if until_ms is not None:
             filters.append({"bool": {"must_not": [{"range": {"@timestamp": {"lt": until_ms - AGAIN_MS, "format": "epoch_millis"}}}]}})
-        sort = [{"time": "asc"}, {"_shard_doc": "asc"}]
-        return [hit["_source"] for page in self._reader.hits(_JOBS, all_of(*filters), sort=sort) for hit in page]
+        sort = [{self._time: "asc" if self._others_max is None else "desc"}, {"_shard_doc": "asc"}]
+        return [hit["_source"] for page in self._reader.hits(self._pattern, all_of(*filters), sort=sort, limit=self._others_max) for hit in page]
 
 
 def _clean(event: dict) -> dict:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pipeline.rollup import COLUMNS, run_columns
 from pipeline.schema import KINDS
 from pipeline.store import (
-    BEGIN, CONFLICT, MESSAGES_MAX, RUNS_MAX, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded, named_samples,
+    BEGIN, CONFLICT, MESSAGES_MAX, MESSAGES_SOUGHT_MAX, RUNS_MAX, SAMPLES, SAMPLES_MAX, Appended, Given, Heard, Letters, Place, Progress, Proof, StoreError, Undecodable, Window, decoded, named_samples,
 )  # fmt: skip
 from pipeline.store.batch import RAW_CHARACTERS_MAX, REASON_CHARACTERS_MAX, Batch, check_clock
 from pipeline.store.elastic import audit, booked, budget, components, documents, messages, names, ordered, retention, rollups, runs, samples
@@ -348,6 +348,15 @@ class ElasticsearchStore:
     ) -> tuple[pa.Table, int]:
         """See `Store.messages`."""
         return self._ask(lambda reader: messages.messages(reader, node, from_ns, to_ns, severity, event, skip, most), (node,), (node,))
+
+    def messages_since(self, events: Sequence[str] | None, from_ns: int, after: Place = BEGIN, limit: int = MESSAGES_SOUGHT_MAX) -> tuple[pa.Table, Place]:
+        """See `Store.messages_since`. Those that others (Logstash) wrote are given out until an hour after they came; those of a group that is away come later."""
+
+        def ask(reader: Reader) -> tuple[pa.Table, Place]:
+            self._groups.learn()
+            return messages.since(reader, reader is not self._reader, events, from_ns, after, limit)
+
+        return self._ask(ask, ())
 
     def missing(self, nodes: Sequence[str], from_ns: int, to_ns: int) -> dict[str, int]:
         """See `Store.missing`."""

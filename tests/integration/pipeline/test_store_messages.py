@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from pipeline.store import ANY_EVENT, MESSAGES, MESSAGES_SOUGHT_MAX, Appended
+from pipeline.store import ANY_EVENT, MESSAGES, MESSAGES_SOUGHT_MAX, Appended, PlaceLost
 from tests.unit.pipeline.events import T0, message_event, run_event
 
 S = 10**9
@@ -73,3 +73,38 @@ def test_what_changes_with_messages_is_told(store, columns):
     before = store.changes(["cn1"], T0, T0 + 10 * S)
     store.append([message_event(1, **columns)])
     assert store.changes(["cn1"], T0, T0 + 10 * S) != before
+
+
+def test_messages_of_events_are_followed_by_the_order_in_which_they_came(store):
+    def since(after="", events=("lustre_failover", "site_own"), from_ns=0, limit=100):
+        table, place = store.messages_since(events, from_ns, after, limit)
+        assert table.schema == MESSAGES
+        return sorted(zip(table["node"].to_pylist(), table["seq"].to_pylist(), strict=True)), place
+
+    assert since()[0] == []
+    store.append([message_event(5, node="cn2"), message_event(1, event=None), message_event(2, event="out_of_memory"), message_event(3, event="site_own"), run_event(4)])
+    found, place = since()
+    assert found == [("cn1", 3), ("cn2", 5)] and since(place) == ([], place)
+    assert since(events=None)[0] == [("cn1", 1), ("cn1", 2), *found] and since(from_ns=T0 + 4 * S)[0] == [("cn2", 5)]
+    # What was written earlier comes later.
+    store.append([message_event(4, node="cn2")])
+    for seq in (6, 7):
+        store.append([message_event(seq)])
+    assert since(place)[0] == [("cn1", 6), ("cn1", 7), ("cn2", 4)]
+    seen = []
+    while (told := since(place, limit=2)) and told[0]:
+        seen, place = [*seen, *told[0]], told[1]
+    assert sorted(seen) == [("cn1", 6), ("cn1", 7), ("cn2", 4)]
+
+
+def test_dropped_messages_are_followed_anew(store):
+    store.append([message_event(1)])
+    place = store.messages_since(None, 0)[1]
+    (part,) = store.expired({"messages": time.time_ns(), "runs": 0})
+    assert store.drop(part) is not None
+    store.append([message_event(2)])
+    try:
+        found, _ = store.messages_since(None, 0, place)
+    except PlaceLost:
+        found, _ = store.messages_since(None, 0)
+    assert found["seq"].to_pylist() == [2]
