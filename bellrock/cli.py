@@ -11,6 +11,7 @@ from bellrock.commands.archive import archive
 from bellrock.commands.audit import audit
 from bellrock.commands.components import component, components
 from bellrock.commands.demo import demo
+from bellrock.commands.events import events
 from bellrock.commands.findings import detect, explain, findings
 from bellrock.commands.ingest import ingest
 from bellrock.commands.jobs import jobs, show
@@ -31,7 +32,7 @@ from bellrock.commands.trace import trace
 from bellrock.errors import EXIT_CODES, EXIT_FAILED, BellrockError
 
 # Verbs that can ask a server elsewhere.
-REMOTE = ("jobs", "show", "layers", "trace", "components", "component", "messages", "audit", "findings", "explain", "detect", "login", "logout")
+REMOTE = ("jobs", "show", "layers", "trace", "components", "component", "messages", "audit", "findings", "explain", "detect", "events", "login", "logout")
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -51,6 +52,7 @@ Examples:
   bellrock components                        disks, servers and nodes that agents watch
   bellrock messages NODE                     what a node's system log said
   bellrock findings                          what is wrong, since when, and who did it
+  bellrock events                            failovers, rebuilds and maintenance that are known
   bellrock audit                             is anything missing?
   bellrock retention                         what is older than it is to be kept
   bellrock archive JOB                       pack a job's records, to stay for good
@@ -69,7 +71,7 @@ Examples:
 )
 @click.version_option(__version__, prog_name="bellrock", message="%(prog)s %(version)s")
 @click.option(
-    "--server", "server_url", metavar="URL", envvar="BELLROCK_SERVER", help="Ask the server at this address: for jobs, show, layers, trace, components, component, messages, audit, findings, explain, detect, login and logout. Default: $BELLROCK_SERVER, else this machine's."
+    "--server", "server_url", metavar="URL", envvar="BELLROCK_SERVER", help="Ask the server at this address: for jobs, show, layers, trace, components, component, messages, audit, findings, explain, detect, events, login and logout. Default: $BELLROCK_SERVER, else this machine's."
 )
 @click.pass_context
 def cli(context: click.Context, server_url: str | None) -> None:
@@ -79,7 +81,7 @@ def cli(context: click.Context, server_url: str | None) -> None:
         raise click.UsageError(f"--server is for {', '.join(REMOTE)}; {context.invoked_subcommand} works on this machine")
 
 
-for verb in (account, archive, audit, component, components, demo, detect, explain, findings, ingest, jobdb, jobs, layers, login, logout, messages, queue, replay, retention, run, server, show, simulate, sql, stack, token, topology, trace):
+for verb in (account, archive, audit, component, components, demo, detect, events, explain, findings, ingest, jobdb, jobs, layers, login, logout, messages, queue, replay, retention, run, server, show, simulate, sql, stack, token, topology, trace):
     cli.add_command(verb)
 
 

@@ -187,13 +187,15 @@ class Archive:
 
 @dataclass(frozen=True)
 class Findings:
-    """Whether the server looks for findings by itself, and from where on a job's I/O is one; see `anomaly.harm.Bounds`."""
+    """Whether the server looks for findings by itself, and from where on a job's I/O is one; see `anomaly.harm.Bounds`. event_rules: a path, "" for none: a site's own rules
+    of which messages tell of known events; see `anomaly.log_rules`."""
 
     run: bool = True
     mdops: int = _between(1, 10**9, default=300)
     nodes: int = _between(1, 10**9, default=32)
     least_bytes: int = _between(0, 1 << 60, default=200_000_000)
     small_bytes: int = _between(1, 1 << 40, default=16_384)
+    event_rules: str = ""
 
 
 @dataclass(frozen=True)

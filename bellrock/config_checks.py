@@ -50,6 +50,7 @@ def check(config: "Config", where: str, source: Callable[[str], str]) -> None:
         raise UsageError(f"{where}: cache.password_file is set and cache.url is not", "the cache in this process needs none: set cache.url, or take that away")
     _check_scheduler(config.scheduler, where)
     _check_path("metrics.token_file", config.metrics.token_file, where)
+    _check_path("findings.event_rules", config.findings.event_rules, where)
     if not _GROUP.fullmatch(config.group.name):
         raise UsageError(f"{source('group.name')}: group.name = {config.group.name!r} cannot be part of an index's name", "take up to 32 of a-z, 0-9 and _")
     if not _GROUP.fullmatch(config.archive.group) or not config.archive.group:

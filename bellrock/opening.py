@@ -20,6 +20,7 @@ from bellrock.errors import UsageError
 
 if TYPE_CHECKING:
     from anomaly.harm import Bounds
+    from anomaly.log_rules import Rules
     from jobdb.queue_follow import QueueFollower
     from jobdb.repository import JobDB
     from pipeline.archive import Archive
@@ -99,6 +100,17 @@ def bounds_of(config: Config) -> "Bounds":
 
     own = config.findings
     return Bounds(own.mdops, own.nodes, own.least_bytes, own.small_bytes)
+
+
+def rules_of(config: Config) -> "Rules":
+    """The rules by which messages tell of known events. Raises UsageError, which names file and line."""
+    from anomaly.log_rules import RuleError, load
+
+    own = config.findings.event_rules
+    try:
+        return load(Path(own) if own else None)
+    except RuleError as error:
+        raise UsageError(str(error), 'docs/findings.md, "Known events", has the form; findings.event_rules in server.toml names the file') from error
 
 
 def open_jobdb(config: Config, state: Path) -> "JobDB":

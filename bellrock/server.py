@@ -20,7 +20,7 @@ from bellrock import __version__, paths, ports
 from bellrock.agent import AgentChild, agent_toml
 from bellrock.config import Config
 from bellrock.errors import BellrockError
-from bellrock.opening import bounds_of, check_shards, claim_ingest, listen_for_proxy, open_cache, open_ingest, open_jobdb, open_queue_follower, open_second_pass, open_store, read_scrape_token
+from bellrock.opening import bounds_of, check_shards, claim_ingest, listen_for_proxy, open_cache, open_ingest, open_jobdb, open_queue_follower, open_second_pass, open_store, read_scrape_token, rules_of
 from bellrock.state import StateLock, Where, where
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Server:
         self._ingest: Any = None
         self._settler: Any = None
         self._summariser: Any = None
+        self._log_events: Any = None
         self._follower: Any = None
         self._queue: Any = None
         # Ours until the ingest has it.
@@ -94,9 +95,11 @@ class Server:
         from pipeline.retention import Keeper
         from pipeline.summarise import Summariser
         from webapp.api import create_app
+        from webapp.api.log_events import LogEvents
         from webapp.api.settle import Settler
         from webapp.serve import HttpServer
 
+        rules = rules_of(config)
         store = open_store(config, self.state)
         self._closing.insert(0, ("the store", store.close))
         if config.store.kind == "elasticsearch":
@@ -139,6 +142,9 @@ class Server:
             detection = app.extensions["bellrock"].detection
             detection.start()
             self._closing.insert(0, ("detection", detection.stop))
+            self._log_events = LogEvents(jobdb, store, rules)
+            self._log_events.start()
+            self._closing.insert(0, ("the thread that reads events from logs", self._log_events.stop))
         # A command's own server is there beside a program under watch, and not for long.
         if second_pass is not None and self.kind == "server":
             second_pass.start()
@@ -211,6 +217,7 @@ class Server:
             "queue": self._queue.status() if self._queue else None,
             "profiles": self._settler.status() if self._settler else None,
             "summaries": self._summariser.status() if self._summariser else None,
+            "log_events": self._log_events.status() if self._log_events else None,
         }
 
     def stop(self) -> None:

@@ -100,13 +100,30 @@ def annotate():
     return Response(status=204)
 
 
+@blueprint.patch("/annotations/<int:annotation_id>")
+def end_annotation(annotation_id: int):
+    """Says when an event that was told by hand ended."""
+    params.only()
+    end_ns = body({"end_ns": int})["end_ns"]
+    try:
+        if annotation_id > ID_MAX or not context().jobdb.findings.end_annotation(annotation_id, end_ns):
+            raise _no_annotation(annotation_id)
+    except FindingError as error:
+        raise bad_body(str(error)) from error
+    return Response(status=204)
+
+
 @blueprint.delete("/annotations/<int:annotation_id>")
 def remove_annotation(annotation_id: int):
     """Removes an event that was told by hand."""
     params.only()
     if annotation_id > ID_MAX or not context().jobdb.findings.remove_annotation(annotation_id):
-        raise ApiError(404, "no_annotation", f"no event {str(annotation_id)[:20]} was told by hand", "GET /api/v1/annotations lists them")
+        raise _no_annotation(annotation_id)
     return Response(status=204)
+
+
+def _no_annotation(number: int) -> ApiError:
+    return ApiError(404, "no_annotation", f"no event {str(number)[:20]} was told by hand", "`bellrock events` lists them")
 
 
 def _owner() -> Owner | None:

@@ -103,6 +103,13 @@ def test_events_are_told_and_removed(people):
     assert [(one["kind"], one["author"], one["end_ns"]) for one in told] == [("maintenance", "boss", T0 + 9 * S), ("failover", "boss", None)]
     with_it = people.get(f"/api/v1/findings/{people.numbers['component-slow']}", headers=people.bearer("boss"))["annotations"]
     assert [one["kind"] for one in with_it] == ["maintenance", "failover"]
+
+    def end(number, who="boss", **given):
+        return people.client.patch(f"/api/v1/annotations/{number}", json=given, headers={**SAME_SITE, **people.bearer(who)}).status_code
+
+    last = told[1]["id"]
+    assert [end(last, "ada", end_ns=T0 + 5 * S), end(last, end_ns=T0 + 5 * S), end(last, end_ns=T0), end(last), end(99, end_ns=T0), end(2**40, end_ns=T0)] == [403, 204, 400, 400, 404, 404]
+    assert people.get("/api/v1/annotations", headers=people.bearer("boss"))["annotations"][1]["end_ns"] == T0 + 5 * S
     for status in (204, 404):
         response = people.client.delete(f"/api/v1/annotations/{told[0]['id']}", headers={**SAME_SITE, **people.bearer("boss")})
         assert response.status_code == status
