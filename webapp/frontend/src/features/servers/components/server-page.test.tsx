@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { BucketTable, ChartTitle, Legend } from "./component-charts";
 import { NOW_MS, component, counter, histogram, series } from "./fixtures";
 import { grouped, byNode } from "./grouping";
+import { eventMarksOf } from "./message-marks";
 import { serverColumns } from "./server-columns";
 import { chosenOf, resolutionWords } from "./server-page";
 
@@ -51,4 +52,11 @@ it("has a histogram's bars as a table", () => {
 
 it("says where charts are of summaries", () => {
   expect(([null, 60, 3600] as const).map((resolution_s) => resolutionWords(series([], { resolution_s })))).toEqual(["", ", of summaries by the minute", ", of summaries by the hour"]);
+});
+
+it("marks where known events begin and end, the last ones where there are many", () => {
+  const events = [{ kind: "raid-rebuild", begin_ns: 1e6, end_ns: 9e6 }, { kind: "maintenance", begin_ns: 3e6, end_ns: null }];
+  expect(eventMarksOf(events, 5)).toEqual([{ ms: 1, label: "Raid rebuild, begin" }, { ms: 3, label: "Maintenance, begin" }]);
+  expect(eventMarksOf(events, 9)).toHaveLength(3);
+  expect(eventMarksOf(Array.from({ length: 99 }, (_, at) => ({ kind: "other", begin_ns: at * 1e6, end_ns: null })), 1000).map(({ ms }) => ms)).toEqual(Array.from({ length: 60 }, (_, at) => at + 39));
 });

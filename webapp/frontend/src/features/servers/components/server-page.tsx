@@ -12,10 +12,11 @@ import { formatAge, formatDuration, formatTime } from "@/shared/units";
 import { inWords } from "@/shared/words";
 import { useComponentSeries, type ComponentSeries } from "../api/get-component";
 import { LIMIT, useComponents, useLastHeard, type Component } from "../api/get-components";
+import { useKnownEvents } from "../api/get-events";
 import { CHOICES, useMessages } from "../api/get-messages";
 import { ComponentCharts } from "./component-charts";
 import { byKind, bySwitch, isSilent } from "./grouping";
-import { marksOf } from "./message-marks";
+import { eventMarksOf, marksOf } from "./message-marks";
 import { MessagesPanel } from "./messages-panel";
 import { ComponentLink } from "./server-columns";
 import { LoadPanel } from "./load-panel";
@@ -123,8 +124,9 @@ function OneComponent({ node, component, instance, lastNs, nowMs }: OneComponent
   const { data: messages, error: messagesError } = useMessages({ node, window, spanS: SPAN_S[span], choice: chosen });
   // Events are marked whatever the panel shows.
   const { data: events } = useMessages({ node, window, spanS: SPAN_S[span], choice: "events" });
-  const marks = useMemo(() => marksOf(events?.messages ?? []), [events]);
+  const { data: known } = useKnownEvents({ node, window, spanS: SPAN_S[span] });
   const toMs = window ? nsToMs(window.toNs) : series ? nsToMs(series.to_ns) : nowMs;
+  const marks = useMemo(() => [...marksOf(events?.messages ?? []), ...eventMarksOf(known?.annotations ?? [], toMs)], [events, known, toMs]);
   const fromMs = window ? nsToMs(window.fromNs) : toMs - SPAN_S[span] * 1000;
   const zoomTo = (next: Span | null) => change({ from_ns: next && msToNs(next[0]), to_ns: next && msToNs(next[1]) }, { push: true });
   const full: Span = [Math.min(fromMs, nowMs - SPAN_S[span] * 1000), Math.max(toMs, nowMs)];

@@ -1,0 +1,34 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { getJson } from "@/shared/api/client";
+import { msToNs, type Window } from "@/shared/url-state";
+
+/** An event that is known, by a log or because somebody told of it: on the node, or the whole system. */
+export interface KnownEvent {
+  kind: string;
+  begin_ns: number;
+  /** Null: it lasts. */
+  end_ns: number | null;
+}
+
+export interface EventsQuery {
+  node: string;
+  window: Window | null;
+  /** How long before now it begins where there is no window. */
+  spanS: number;
+}
+
+const INTERVAL_MS = 30_000;
+
+/** Events of a time, the first begun first; of what lies in the past others may yet become known. */
+export function useKnownEvents({ node, window, spanS }: EventsQuery) {
+  return useQuery({
+    queryKey: ["annotations", node, window ?? spanS],
+    queryFn: ({ signal }) => {
+      const nowMs = Date.now();
+      const times = window ? { from_ns: window.fromNs, to_ns: window.toNs } : { from_ns: msToNs(nowMs - spanS * 1000), to_ns: msToNs(nowMs) };
+      return getJson<{ annotations: KnownEvent[] }>("/annotations", { node, ...times }, signal);
+    },
+    refetchInterval: INTERVAL_MS,
+    placeholderData: keepPreviousData,
+  });
+}
