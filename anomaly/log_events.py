@@ -102,6 +102,7 @@ def step(rules: Rules, state: State, messages: Iterable[Mapping[str, Any]], now_
     """messages: rows of `pipeline.schema`'s kind "message", in any order, some of them perhaps a second time: that changes nothing."""
     today = now_ns // DAY_NS
     made = dict(state.made) if today == state.day else {}
+    all_made = sum(made.values())
     groups, events, gone, left_out = dict(state.groups), [], [], state.left_out
     new, unfit = _by_group(rules, messages, now_ns)
     left_out += unfit
@@ -112,7 +113,7 @@ def step(rules: Rules, state: State, messages: Iterable[Mapping[str, Any]], now_
         left_out += len(marks) - len(timely)
         was = intervals(rule, before.last, before.marks)
         known, known_begins = set(was), {one.begin_ns for one in was}
-        may_be = max(0, min(NODE_DAY_MAX - made.get(name[1], 0), DAY_MAX - sum(made.values())))
+        may_be = max(0, min(NODE_DAY_MAX - made.get(name[1], 0), DAY_MAX - all_made))
         after, refused = _with(rule, before, timely, known_begins, may_be)
         left_out += refused
         told = intervals(rule, after.last, after.marks)
@@ -120,6 +121,7 @@ def step(rules: Rules, state: State, messages: Iterable[Mapping[str, Any]], now_
         fresh = len(begins - known_begins)
         if fresh:
             made[name[1]] = made.get(name[1], 0) + fresh
+            all_made += fresh
         events += [_annotation(rule, after, one) for one in told if one not in known]
         gone += [_key(after, one) for one in was if one.begin_ns not in begins]
         groups[name] = after

@@ -12,8 +12,8 @@ from bellrock.errors import UsageError
 from bellrock.server import Server
 from jobdb.findings import Found, Sought
 from pipeline.store.duckdb import DuckDBStore
-from tests.integration.cli.test_real import until
 from tests.unit.pipeline.events import message_event
+from tests.wait import until
 
 S = 10**9
 HERE = {"agent": {"run": False}, "http": {"port": 0}}
