@@ -125,8 +125,8 @@ function OneComponent({ node, component, instance, lastNs, nowMs }: OneComponent
   // Events are marked whatever the panel shows.
   const { data: events } = useMessages({ node, window, spanS: SPAN_S[span], choice: "events" });
   const { data: known } = useKnownEvents({ node, window, spanS: SPAN_S[span] });
+  const marks = useMemo(() => [...marksOf(events?.messages ?? []), ...(known ? eventMarksOf(known.annotations, known.toMs) : [])], [events, known]);
   const toMs = window ? nsToMs(window.toNs) : series ? nsToMs(series.to_ns) : nowMs;
-  const marks = useMemo(() => [...marksOf(events?.messages ?? []), ...eventMarksOf(known?.annotations ?? [], toMs)], [events, known, toMs]);
   const fromMs = window ? nsToMs(window.fromNs) : toMs - SPAN_S[span] * 1000;
   const zoomTo = (next: Span | null) => change({ from_ns: next && msToNs(next[0]), to_ns: next && msToNs(next[1]) }, { push: true });
   const full: Span = [Math.min(fromMs, nowMs - SPAN_S[span] * 1000), Math.max(toMs, nowMs)];
