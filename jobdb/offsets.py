@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from .drawn import LARGEST, encode, integers, summable
 from .heat import natural
-from .runs import FLAG_FOLDED
+from .runs import FLAG_FOLDED, Runs
 
 # What of records it takes.
 COLUMNS = ("node", "process", "uid", "rank", "op", "file", "offset", "stride", "size", "count", "bytes", "start", "end", "errno", "flags")
@@ -71,6 +71,14 @@ class OffsetMap:
     grid: Grid | None
 
 
+def largest_file(runs: Runs) -> str | None:
+    """The path of the file that most bytes were read from and written to, of those whose name is known; None: of none any."""
+    moved = np.flatnonzero(runs.mask("read", "write") & (runs.file >= 0))
+    volume = np.bincount(runs.file[moved], weights=runs.bytes[moved], minlength=len(runs.paths))
+    volume[runs.paths.is_null().to_numpy(zero_copy_only=False)] = 0
+    return runs.path(int(volume.argmax())) if volume.any() else None
+
+
 def of_file(records: pa.Table, file: str) -> pa.Table:
     """Successful reads and writes of a file; columns COLUMNS."""
     is_op = pc.is_in(records["op"].cast(pa.string()), pa.array(OPS))
@@ -107,25 +115,34 @@ def offsets(records: pa.Table, from_ns: int, to_ns: int, segments_max: int = SEG
 
 def _grid(runs: Segments, from_ns: int, to_ns: int, low: int, high: int) -> Grid:
     width_ns, height = (to_ns - from_ns) / BINS, (high - low) / ROWS
+
+    def cell(at_ns: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bin and row of instants since from_ns and of offsets since `low`."""
+        return np.floor(at_ns / width_ns).astype(np.int64), np.clip(np.floor(offset / height), 0, ROWS - 1).astype(np.int64)
+
+    begin_ns, first = runs.start_ns - from_ns, runs.first - low
+    took_ns, reach = runs.end_ns - runs.start_ns, runs.last - runs.first
+    begins, ends = cell(begin_ns, first), cell(begin_ns + took_ns, first + reach)
     each = max(min(POINTS_MAX // len(runs.who), RUN_POINTS_MAX), 1)
-    points = np.clip(runs.count, 1, each)
+    # Of a run that begins and ends in the same cell all operations are there.
+    points = np.where((begins[0] == ends[0]) & (begins[1] == ends[1]), 1, np.clip(runs.count, 1, each))
     run = np.repeat(np.arange(len(points)), points)
     nth = np.arange(len(run)) - np.repeat(np.cumsum(points) - points, points)
     share = nth / np.maximum(points[run] - 1, 1)
-    at_ns = (runs.start_ns[run] - from_ns) + share * (runs.end_ns - runs.start_ns)[run]
-    offset = (runs.first[run] - low) + share * (runs.last - runs.first)[run]
-    bin = np.floor(at_ns / width_ns).astype(np.int64)
-    row = np.clip(np.floor(offset / height), 0, ROWS - 1).astype(np.int64)
+    bin, row = cell(begin_ns[run] + share * took_ns[run], first[run] + share * reach[run])
     inside = (bin >= 0) & (bin < BINS)
     run, bin, row = run[inside], bin[inside], row[inside]
     code = (runs.op[run].astype(np.int64) * BINS + bin) * ROWS + row
-    cells, place = np.unique(code, return_inverse=True)
-    count = np.bincount(place, weights=(runs.count / points)[run], minlength=len(cells))
-    least, most = np.full(len(cells), len(runs.who)), np.full(len(cells), -1)
-    np.minimum.at(least, place, runs.who[run])
-    np.maximum.at(most, place, runs.who[run])
-    who = np.where(least == most, least, SEVERAL)
-    return Grid(width_ns, height, cells // (BINS * ROWS), cells // ROWS % BINS, cells % ROWS, who, np.maximum(np.rint(count), 1).astype(np.int64))
+    # All cells that there can be are fewer than points, and need no order to be found.
+    n_cells = len(OPS) * BINS * ROWS
+    count = np.bincount(code, weights=(runs.count / points)[run], minlength=n_cells)
+    # Whoever came last in each: where another one was there, too, several were.
+    who, is_mixed = np.empty(n_cells, dtype=np.int64), np.zeros(n_cells, dtype=bool)
+    who[code] = runs.who[run]
+    is_mixed[code[who[code] != runs.who[run]]] = True
+    cells = np.flatnonzero(np.bincount(code, minlength=n_cells))
+    who = np.where(is_mixed, SEVERAL, who)[cells]
+    return Grid(width_ns, height, cells // (BINS * ROWS), cells // ROWS % BINS, cells % ROWS, who, np.maximum(np.rint(count[cells]), 1).astype(np.int64))
 
 
 def _who(records: pa.Table) -> tuple[np.ndarray, list[str]]:

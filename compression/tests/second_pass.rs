@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use records::{plan, records, replayed, table, Record, T0};
 use tracepack::record::OP_NAMES;
 use tracepack::second_pass::block::{
-    decode, encode, find, Frame, Primer, Refused, PRIMER_ROWS_MAX, ROWS_MAX,
+    decode, decode_some, encode, find, Frame, Primer, Refused, PRIMER_ROWS_MAX, ROWS_MAX,
 };
 use tracepack::second_pass::grid::{Bins, BINS};
-use tracepack::second_pass::table::{Number, Text, NUMBERS, TEXTS};
+use tracepack::second_pass::table::{Number, Numbers, Text, Texts, Wanted, NUMBERS, TEXTS};
 
 /// A change to the record before: one number, one text, or the histogram.
 #[derive(Clone, Debug)]
@@ -112,6 +112,49 @@ proptest! {
     }
 
     #[test]
+    fn what_is_read_of_a_file_is_what_all_has_of_it(given in any_records(), pick in any::<prop::sample::Index>(), at in 0..60usize) {
+        let primer = encode(&table(&given[..at.min(given.len())]), &plan(None, 0, true)).unwrap();
+        let primer = Primer::read(&primer).unwrap();
+        let block = encode(&table(&given), &plan(Some(&primer), 1, false)).unwrap();
+        let path = |record: &Record| record.texts[Text::File as usize].clone();
+        let sought = path(pick.get(&given)).unwrap_or_default();
+        let wanted = Wanted { file: Some(&sought), ..Wanted::ALL };
+        let found = decode_some(&block, Some(&primer), &wanted).unwrap();
+        let of_file: Vec<_> = given.iter().filter(|record| path(record).as_ref() == Some(&sought)).cloned().collect();
+        prop_assert_eq!(records(&found), of_file);
+    }
+
+    #[test]
+    fn columns_that_are_read_alone_are_those_of_all(given in any_records(), numbers in any::<[bool; NUMBERS.len()]>(), texts in any::<[bool; TEXTS.len()]>(), latency: bool) {
+        let block = encode(&table(&given), &plan(None, 0, false)).unwrap();
+        let all = decode(&block, None).unwrap();
+        let some = decode_some(&block, None, &Wanted { file: None, numbers, texts, latency }).unwrap();
+        let mut left = all;
+        for (column, _) in left.numbers.iter_mut().zip(numbers).filter(|(_, is_wanted)| !is_wanted) {
+            *column = Numbers::default();
+        }
+        for (column, _) in left.texts.iter_mut().zip(texts).filter(|(_, is_wanted)| !is_wanted) {
+            *column = Texts::default();
+        }
+        if !latency {
+            left.latency = Numbers::default();
+        }
+        prop_assert_eq!(format!("{some:?}"), format!("{left:?}"));
+    }
+
+    #[test]
+    fn a_head_leaves_no_file_out(given in any_records(), others in prop::collection::vec("[a-z/]{0,3}[0-9]{0,3}", 0..40)) {
+        let block = encode(&table(&given), &plan(None, 0, false)).unwrap();
+        let files = Frame::read(&block).unwrap().head(&block).unwrap().files.unwrap();
+        let paths = given.iter().filter_map(|record| record.texts[Text::File as usize].as_deref());
+        let paths: std::collections::HashSet<_> = paths.collect();
+        prop_assert!(paths.iter().all(|path| files.may_have(path)));
+        let others: std::collections::HashSet<_> = others.iter().map(String::as_bytes).filter(|path| !paths.contains(path)).collect();
+        // One of 256 is wrong, so that two of 40 hardly ever are, and never more than a few.
+        prop_assert!(others.iter().filter(|path| files.may_have(path)).count() < 8);
+    }
+
+    #[test]
     fn a_primer_of_another_job_is_no_harm(given in any_records()) {
         let primer = encode(&table(&replayed(8, 2)), &plan(None, 0, true)).unwrap();
         let primer = Primer::read(&primer).unwrap();
@@ -134,7 +177,7 @@ fn processes_on_end_cost_what_differs() {
     let block = encode(&table(&job), &plan(None, 0, false)).unwrap();
     assert_eq!(records(&decode(&block, None).unwrap()), job);
     assert!(
-        block.len() < job.len() * 10,
+        block.len() < job.len() * 11,
         "{} bytes, {} records",
         block.len(),
         job.len()

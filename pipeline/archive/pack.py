@@ -211,13 +211,13 @@ def _gone(store: Orderly, table: pa.Table) -> pa.Table:
 
 
 def _nodes_of(archive: Archive, state: State) -> set[str]:
-    return {node for table in tables(archive, state) for node in table["node"].unique().to_pylist()}
+    return {node for table in tables(archive, state, columns=("node",)) for node in table["node"].unique().to_pylist()}
 
 
 def ids_of(archive: Archive, state: State, zone: Zone) -> Iterator[pa.Table]:
     """The ids (columns IDS) of the records in an archive that are of the nodes of a zone and begin in its time, block by block."""
     names = pa.array(sorted(zone.nodes or ()), pa.string())
-    for table in tables(archive, state, zone):
+    for table in tables(archive, state, zone, (*IDS, "start")):
         in_time = pc.and_(pc.greater_equal(table["start"], zone.from_ns), pc.less_equal(table["start"], zone.to_ns))
         yield table.select(IDS).filter(pc.and_(pc.is_in(table["node"].cast(pa.string()), names), in_time))
 

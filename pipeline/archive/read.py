@@ -26,6 +26,8 @@ _LAST = chr(0x10FFFF).encode()
 _RUNS = KINDS["run"].arrow
 _SUMMED = ("node", "process", "uid", "op", "errno", "start", "end", "bytes", "count", "busy_ns")
 _MEMORY_MAX = "1GiB"
+# What archived runs are chosen by, besides their ids.
+_TOLD_APART_BY = ("job", "start", "end")
 # Rows of sums that are added up when there are so many.
 ADDED_AT = 1 << 18
 # What the store has of a subject, in pieces, with some columns.
@@ -52,7 +54,7 @@ class Zone:
             return False
         if self.rank is not None and (head.ranks is None or not head.ranks[0] <= self.rank <= head.ranks[1]):
             return False
-        if self.file is not None and not _may_have(head.files, self.file):
+        if self.file is not None and not (_may_have(head.files, self.file) and head.may_have_file(self.file)):
             return False
         if self.file_start is not None and not _may_have(head.files, self.file_start, is_start=True):
             return False
@@ -92,20 +94,20 @@ def chosen(archive: Archive, state: State, zone: Zone = Zone()) -> list[tuple[in
     return [(place, head) for place, head in heads if zone.fits(head)]
 
 
-def decoded(archive: Archive, state: State, blocks: Sequence[tuple[int, Head]]) -> Iterator[pa.Table]:
-    """The runs of some blocks, of `chosen`, a block at a time. Raises Damaged."""
+def decoded(archive: Archive, state: State, blocks: Sequence[tuple[int, Head]], columns: Sequence[str] | None = None, file: str | None = None) -> Iterator[pa.Table]:
+    """The runs of some blocks, of `chosen`, a block at a time; columns, file: see `tracepack.archive.decode`. Raises Damaged."""
     primer = _primer(archive, state) if any(head.is_primed for _, head in blocks) else None
     for (place, head), block in zip(blocks, archive.blocks(state, [place for place, _ in blocks]), strict=True):
         try:
-            found = decode(block, primer if head.is_primed else None)
+            found = decode(block, primer if head.is_primed else None, columns, file)
         except DamagedError as error:
             raise _damaged(state, place, error) from error
         yield found
 
 
-def tables(archive: Archive, state: State, zone: Zone = Zone()) -> Iterator[pa.Table]:
+def tables(archive: Archive, state: State, zone: Zone = Zone(), columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
     """The runs of the blocks that may hold something of a zone, a block at a time. Raises Damaged."""
-    yield from decoded(archive, state, chosen(archive, state, zone))
+    yield from decoded(archive, state, chosen(archive, state, zone), columns)
 
 
 def checked(archive: Archive, state: State, places: Sequence[int]) -> Iterator[str | None]:
@@ -189,13 +191,13 @@ def seconds(archive: Archive, state: State, stored: Stored, uid: int | None, nod
 
 
 def _union(archive: Archive, state: State, stored: Stored, columns: Sequence[str], zone: Zone) -> Generator[tuple[pa.Table, bool]]:
-    """What the store has, then what the archive may have of a zone besides, and whether it is of the archive: that has all columns, as decoded."""
+    """What the store has, then what the archive may have of a zone besides, and whether it is of the archive: that has all that is told apart by, too, as decoded."""
     known = Ids()
     with closing(stored(list(dict.fromkeys((*columns, *IDS))))) as pieces:
         for table in pieces:
             known.add(table)
             yield table.select(list(columns)), False
-    for table in tables(archive, state, zone):
+    for table in tables(archive, state, zone, list(dict.fromkeys((*columns, *IDS, *_TOLD_APART_BY)))):
         yield known.without(table), True
 
 

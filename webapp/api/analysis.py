@@ -17,6 +17,7 @@ from jobdb.drawn import COLUMNS as DRAWN_COLUMNS
 from jobdb.drawn import Drawn, read_drawn
 from jobdb.inferred import infer_ranks
 from jobdb.job import Job
+from jobdb.offsets import largest_file
 from jobdb.profile import LISTED, profile
 from jobdb.repository import JobDB
 from jobdb.runs import Runs, read_runs
@@ -39,8 +40,8 @@ LIST_BUDGET_S = 0.5
 # A job that ended so long ago or earlier is listed and shown as its stored profile has it: whether records came since is looked at in the background
 # (webapp/api/settle.py), not while somebody waits.
 FINAL_AFTER_NS = 120 * 10**9
-# Under this name a stored profile bears the nodes that the job ran on, which are not shown with it.
-NODES = "node_names"
+# Under these names a stored profile bears the nodes that the job ran on, and its `largest_file`, which are not shown with it.
+NODES, LARGEST_FILE = "node_names", "largest_file"
 # How long a request waits for another one that has the same job in hand.
 WAIT_S = 5.0
 
@@ -149,6 +150,7 @@ class Analyses:
             if stored is not None and (is_final(job) or stored[0] >= self._version(job)):
                 figures = dict(stored[1])
                 nodes = figures.pop(NODES, None)
+                figures.pop(LARGEST_FILE, None)
                 return figures, self._store.nodes(job.job_id, job.uid) if nodes is None else nodes
         analysis = self.get(job)
         return analysis.profile, analysis.runs.nodes
@@ -209,6 +211,14 @@ class Analyses:
         analysis = self.get(job)
         return analysis.runs, analysis.profile["read_ops"] is not None
 
+    def largest_file(self, job: Job) -> str | None:
+        """The path of the file with most bytes, which a settled job's stored profile tells, so that no runs are read for it. Raises as `runs`."""
+        stored = self._jobdb.get_profile(job.key) if is_final(job) else None
+        if stored is not None and LARGEST_FILE in stored[1]:
+            return stored[1][LARGEST_FILE]
+        # One that was stored by an earlier release does not tell; it does from now on, where all runs had to be read.
+        return largest_file(self.runs(job)[0])
+
     def has_few_runs(self, job: Job) -> bool:
         """Whether to read all of them takes no more than a moment."""
         return self.version(job) <= self._store.few_runs
@@ -237,9 +247,9 @@ class Analyses:
         """See `JobRecords.blocks_of`."""
         return self._records.blocks_of(job, state, zone)
 
-    def archived_records(self, job: Job, state: State, blocks: Sequence[tuple[int, Head]], columns: Sequence[str]) -> Iterator[pa.Table]:
+    def archived_records(self, job: Job, state: State, blocks: Sequence[tuple[int, Head]], columns: Sequence[str], file: str | None = None) -> Iterator[pa.Table]:
         """See `JobRecords.archived_records`."""
-        return self._records.archived_records(job, state, blocks, columns)
+        return self._records.archived_records(job, state, blocks, columns, file)
 
     def heads(self, job: Job) -> list[bytes] | None:
         """See `JobRecords.heads`."""
@@ -259,7 +269,7 @@ class Analyses:
         stored = self._jobdb.profile_version(job.key)
         if stored is not None and stored > version:
             return
-        self._jobdb.put_profile(job.key, version, figures | {NODES: runs.nodes})
+        self._jobdb.put_profile(job.key, version, figures | {NODES: runs.nodes, LARGEST_FILE: largest_file(runs)})
 
     def headlines(self, jobs: list[tuple[Job, tuple[int, dict] | None]]) -> list[dict]:
         """Each job's headline figures, given what is stored of it (version, headline); None for each figure where time, or the number of its

@@ -21,9 +21,8 @@ from jobdb.heat import HeatMap, heat, heat_of_sums
 from jobdb.job import Job
 from jobdb.offsets import COLUMNS as OFFSET_COLUMNS
 from jobdb.offsets import OPS as OFFSET_OPS
-from jobdb.offsets import OffsetMap, of_file, offsets
+from jobdb.offsets import OffsetMap, largest_file, of_file, offsets
 from jobdb.repository import JobDB
-from jobdb.runs import Runs
 from jobdb.timeline import KINDS, Timeline, timeline
 
 from pipeline.archive import ArchiveError
@@ -133,13 +132,14 @@ class DeepAnswers:
         return _timeline_json(found, question, from_ns, to_ns)
 
     def _offsets(self, job: Job, question: OffsetsQuestion, names_files: bool) -> dict[str, Any]:
-        if question.file and not self._analyses.has_few_runs(job):
-            # The file alone is looked for: all runs would take long.
-            of_nodes, span, file = self._traces.is_of_nodes(job), life(job, time.time_ns()), question.file
-        else:
+        if self._analyses.has_few_runs(job):
             runs, _ = self._analyses.runs(job)
             of_nodes, span = runs.granularity == "node", shown_span(job, runs, time.time_ns())
-            file = question.file or _largest_file(runs)
+            file = question.file or largest_file(runs)
+        else:
+            # The file alone is looked for: all runs would take long.
+            of_nodes, span = self._traces.is_of_nodes(job), life(job, time.time_ns())
+            file = question.file or self._analyses.largest_file(job)
         from_ns, to_ns = within(span, question.from_ns, question.to_ns)
         if of_nodes and not names_files:
             file = None
@@ -271,11 +271,3 @@ def _offsets_json(found: OffsetMap, file: str | None, left_out: int) -> dict[str
         "unsure": found.unsure, "left_out": left_out, "ops": list(OFFSET_OPS), "who": found.who_names, "is_grid": grid is not None, "segments": lists(found.segments, _SEGMENTS),
         "bin_s": 0 if grid is None else grid.width_ns / 1e9, "row_bytes": 0 if grid is None else grid.height, "cells": lists(grid, _CELLS),
     }  # fmt: skip
-
-
-def _largest_file(runs: Runs) -> str | None:
-    """The path of the file that most bytes were read from and written to, of those whose name is known."""
-    moved = np.flatnonzero(runs.mask("read", "write") & (runs.file >= 0))
-    volume = np.bincount(runs.file[moved], weights=runs.bytes[moved], minlength=len(runs.paths))
-    volume[runs.paths.is_null().to_numpy(zero_copy_only=False)] = 0
-    return runs.path(int(volume.argmax())) if volume.any() else None

@@ -167,11 +167,12 @@ class JobRecords:
         to_ns = None if zone.to_ns is None else min(zone.to_ns + ahead_ns, LATEST_NS)
         return archived.chosen(self._archive, state, replace(zone, from_ns=from_ns, to_ns=to_ns))
 
-    def archived_records(self, job: Job, state: State, blocks: Sequence[tuple[int, Head]], columns: Sequence[str]) -> Iterator[pa.Table]:
-        """All records of some blocks, a block at a time, as `records_of`, texts as dictionaries. Raises ArchiveError, also where a newer generation has taken the archive's place."""
+    def archived_records(self, job: Job, state: State, blocks: Sequence[tuple[int, Head]], columns: Sequence[str], file: str | None = None) -> Iterator[pa.Table]:
+        """All records of some blocks, or those about one path, a block at a time, as `records_of`, texts as dictionaries; node, start and end among the columns. Raises ArchiveError, also
+        where a newer generation has taken the archive's place."""
         assert self._archive is not None
-        for table in archived.decoded(self._archive, state, blocks):
-            yield self._corrected(table.select(list(columns)), job)
+        for table in archived.decoded(self._archive, state, blocks, columns, file):
+            yield self._corrected(table, job)
 
     def heads(self, job: Job) -> list[bytes] | None:
         """The first bytes of each block of the job's archive, which tell its sums; None where it has none. Raises ArchiveError."""

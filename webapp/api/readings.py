@@ -6,7 +6,6 @@ which is what memory that does not grow with the job costs. A `Walk` goes block 
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeVar
@@ -29,8 +28,6 @@ READ_MAX = 400_000
 KEPT_BYTES_MAX, UNFINISHED_MAX = 192 << 20, 4
 # One that nobody has asked for so long makes room. So long a request waits for another one with the same question.
 IDLE_S, WAIT_S = 10.0, 5.0
-# Hashes of paths, 8 bytes each.
-FILES_BYTES_MAX = 64 << 20
 _RUNS = KINDS["run"].arrow
 # What a record is sorted by in the order of time.
 Key = tuple[int, str, int, int]
@@ -100,34 +97,6 @@ def _upto(records: pa.Table, key: Key) -> int:
 
 def _order(key: Key) -> tuple[int, bytes, int, int]:
     return key[0], key[1].encode("utf-8", "surrogatepass"), *key[2:]
-
-
-class FilesKnown:
-    """Which paths blocks have, of those that were decoded last: their bounds say little where each node has its own files among shared ones. Paths stand as hashes, which may
-    say that a block has one that it has not. Any thread may ask."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[Hashable, int], np.ndarray] = OrderedDict()  # by archive and place of the block
-        self._nbytes = 0
-
-    def learn(self, archive: Hashable, place: int, files: pa.ChunkedArray) -> None:
-        """A block's paths."""
-        hashes = np.unique(np.fromiter((hash(path) for path in files.unique().to_pylist() if path is not None), dtype=np.int64))
-        with self._lock:
-            self._nbytes += hashes.nbytes - self._known.pop((archive, place), hashes[:0]).nbytes
-            self._known[archive, place] = hashes
-            while self._nbytes > FILES_BYTES_MAX:
-                self._nbytes -= self._known.popitem(last=False)[1].nbytes
-
-    def may_have(self, archive: Hashable, place: int, file: str) -> bool:
-        """Whether a block may have a path, as far as is known."""
-        with self._lock:
-            hashes = self._known.get((archive, place))
-        if hashes is None:
-            return True
-        at = int(np.searchsorted(hashes, hash(file)))
-        return at < len(hashes) and int(hashes[at]) == hash(file)
 
 
 class Reading:

@@ -21,7 +21,7 @@ from pipeline.store import TooManyRuns
 
 from .analysis import Analyses
 from .errors import ApiError
-from .readings import READ_MAX, Blocks, Decode, FilesKnown, Key, Readings, Sweep, Walk, behind, coded, in_time, key_of, upto, used
+from .readings import READ_MAX, Blocks, Decode, Key, Readings, Sweep, Walk, behind, coded, in_time, key_of, upto, used
 
 # Records that are read at once, as few as that for a short page, and looked at for one page; a page may hold fewer than were asked for, and none, and still be followed by more.
 PIECE_RUNS, PIECE_RUNS_MIN = 400_000, 50_000
@@ -136,7 +136,6 @@ class Traces:
         self._analyses = analyses
         self._sweeps: Readings[Sweep] = Readings()
         self._walks: Readings[Walk] = Readings()
-        self._files = FilesKnown()
 
     def page(self, job: Job, wanted: Wanted, order: str, limit: int, place: Place, *, names_files: bool) -> Page:
         """Up to `limit` records, after a bounded number that are looked at. names_files: those of nodes bear the names of files. Raises ApiError where too many would have to be sorted."""
@@ -156,11 +155,10 @@ class Traces:
         self, job: Job, columns: tuple[str, ...], zone: Zone, fit: Callable[[pa.Table], pa.Table], first_rows: int, archived_max: int, *, of_nodes: bool
     ) -> Iterator["Part"]:
         """The job's own records that touch the time of a zone, those of them that `fit` leaves, in any order. Of an archive no other blocks are looked at than those that may hold
-        something of the zone, with about `archived_max` records, evenly over all of them; of those that were decoded for it before, which files they have is known. columns: as `pieces`, and
-        IDS and file come with them."""
+        something of the zone, with about `archived_max` records, evenly over all of them. columns: as `pieces`, and IDS come with them."""
         assert zone.from_ns is not None and zone.to_ns is not None
         state = self._analyses.archived(job)
-        columns = tuple(dict.fromkeys((*columns, *IDS, "file")))
+        columns = tuple(dict.fromkeys((*columns, *IDS)))
         known = Ids()
         for _, piece in self.pieces(job, columns, zone.from_ns, zone.to_ns + 1, first_rows, of_nodes=of_nodes, touching=True):
             found = coded(fit(piece))
@@ -168,15 +166,12 @@ class Traces:
             yield Part(found, piece.num_rows, None)
         if state is None:
             return
-        archive = self._archive(job, state)
-        blocks = [one for one in self._analyses.blocks_of(job, state, zone) if zone.file is None or self._files.may_have(archive, one[0], zone.file)]
+        blocks = self._analyses.blocks_of(job, state, zone)
         left = sum(head.rows for _, head in blocks)
         if left > archived_max:
             blocks = [blocks[at] for at in np.linspace(0, len(blocks) - 1, max(len(blocks) * archived_max // left, 1)).astype(int)]
-        for (place, head), table in zip(blocks, self._analyses.archived_records(job, state, blocks, columns), strict=True):
+        for (_, head), table in zip(blocks, self._analyses.archived_records(job, state, blocks, columns, zone.file), strict=True):
             left -= head.rows
-            if zone.file is not None:
-                self._files.learn(archive, place, table["file"])
             touching = pc.and_(pc.less_equal(table["start"], zone.to_ns), pc.greater_equal(table["end"], zone.from_ns))
             yield Part(coded(known.without(fit(_own(table.filter(touching), job, of_nodes)))), head.rows, left)
 
@@ -346,9 +341,11 @@ class Traces:
 
     def _decode(self, job: Job, asked: _Asked, state: State) -> Decode:
         wanted = asked.wanted
+        # As `_blocks`: who is not told others' files gets all records, and these without the names.
+        file = _zone(wanted).file if asked.names_files else None
 
         def tables(blocks: Blocks) -> Iterator[pa.Table]:
-            for table in self._analyses.archived_records(job, state, blocks, COLUMNS):
+            for table in self._analyses.archived_records(job, state, blocks, COLUMNS, file):
                 began = pc.and_(pc.greater_equal(table["start"], wanted.from_ns), pc.less(table["start"], wanted.to_ns))
                 yield _fitting(_own(table.filter(began), job, asked.of_nodes), wanted, asked.names_files)
 

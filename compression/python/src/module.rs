@@ -7,7 +7,7 @@ use crate::frames::{self, Bounds};
 use crate::push;
 use crate::second_pass::{
     bins_over, decode_block, encode_block, find_block, read_grids, read_head, DamagedError,
-    PyColumn, PyPrimer, TooMuchError,
+    PyColumn, PyFileSet, PyPrimer, TooMuchError,
 };
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyValueError};
@@ -330,6 +330,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(bins_over, module)?)?;
     module.add_function(wrap_pyfunction!(read_grids, module)?)?;
     module.add_class::<PyPrimer>()?;
+    module.add_class::<PyFileSet>()?;
     module.add_class::<PyColumn>()?;
     module.add_class::<PyInflated>()?;
     module.add_class::<PyReader>()?;

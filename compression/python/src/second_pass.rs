@@ -8,9 +8,10 @@ use std::borrow::Cow;
 use std::ffi::c_int;
 use tracepack::record::OP_NAMES;
 use tracepack::second_pass::block::{self, Frame, Plan, Primer, Refused};
+use tracepack::second_pass::file_set::FileSet;
 use tracepack::second_pass::grid::{Bins, Grid};
 use tracepack::second_pass::head::Precision;
-use tracepack::second_pass::table::{Numbers, Table, Texts, NO_CODE, NUMBERS, TEXTS};
+use tracepack::second_pass::table::{Numbers, Table, Texts, Wanted, NO_CODE, NUMBERS, TEXTS};
 use tracepack::second_pass::Damage;
 
 pyo3::create_exception!(
@@ -35,6 +36,18 @@ impl PyPrimer {
     #[new]
     fn new(py: Python<'_>, block: &[u8]) -> PyResult<Self> {
         py.detach(|| Primer::read(block)).map(Self).map_err(damaged)
+    }
+}
+
+/// Which files a block has. See tracepack/_native.pyi.
+#[pyclass(frozen, eq, name = "FileSet")]
+#[derive(PartialEq)]
+pub struct PyFileSet(FileSet);
+
+#[pymethods]
+impl PyFileSet {
+    fn may_have(&self, path: &[u8]) -> bool {
+        self.0.may_have(path)
     }
 }
 
@@ -230,19 +243,33 @@ impl PyColumn {
 }
 
 type Read = (Py<PyColumn>, Option<Py<PyColumn>>);
+/// Which numbers, texts and whether latency is wanted, and of which file.
+type Chosen = (
+    [bool; NUMBERS.len()],
+    [bool; TEXTS.len()],
+    bool,
+    Option<Vec<u8>>,
+);
 /// Codes; and of the texts that they stand for where each ends, behind a 0, and all of them on end.
 type ReadTexts = (Py<PyColumn>, Py<PyColumn>, Py<PyColumn>);
 type ReadTable = (usize, Vec<Read>, Vec<ReadTexts>, Option<Read>);
 
 #[pyfunction]
-#[pyo3(signature = (packed, primer=None))]
+#[pyo3(signature = (packed, primer=None, chosen=None))]
 pub fn decode_block(
     py: Python<'_>,
     packed: &[u8],
     primer: Option<&PyPrimer>,
+    chosen: Option<Chosen>,
 ) -> PyResult<ReadTable> {
+    let wanted = chosen.as_ref().map_or(Wanted::ALL, |chosen| Wanted {
+        file: chosen.3.as_deref(),
+        numbers: chosen.0,
+        texts: chosen.1,
+        latency: chosen.2,
+    });
     let table = py
-        .detach(|| block::decode(packed, primer.map(|primer| &primer.0)))
+        .detach(|| block::decode_some(packed, primer.map(|primer| &primer.0), &wanted))
         .map_err(damaged)?;
     let column = |values: Values| Py::new(py, PyColumn(values));
     let read = |numbers: Numbers| {
@@ -327,6 +354,8 @@ pub fn read_head<'py>(py: Python<'py>, block: &[u8]) -> PyResult<Bound<'py, PyDi
     told.set_item("ranks", zone.ranks)?;
     told.set_item("offsets", zone.offsets)?;
     told.set_item("ops", ops)?;
+    let files = head.files.map(|files| Py::new(py, PyFileSet(files)));
+    told.set_item("file_set", files.transpose()?)?;
     Ok(told)
 }
 

@@ -75,6 +75,13 @@ class Primer:
     def __new__(cls, block: bytes) -> Primer: ...
 
 @final
+class FileSet:
+    """Which files the records of a block are about. Any thread may ask."""
+
+    def may_have(self, path: bytes) -> bool:
+        """False: no record has this path. True: one has, or it is one of the paths, about one of 256, that are taken for another."""
+
+@final
 class Column:
     """A column that was read: a buffer that nobody can write to, of bytes, which are int64, int32 or bytes as whoever gives it says."""
 
@@ -104,9 +111,10 @@ def encode_block(
     Raises TooMuchError; BufferError for a column that can be written to; ValueError for columns of other lengths, or values that no such record has.
     """
 
-def decode_block(packed: bytes, primer: Primer | None = None) -> tuple[int, list[_Read], list[tuple[Column, Column, Column]], _Read | None]:
+def decode_block(packed: bytes, primer: Primer | None = None, chosen: tuple[list[bool], list[bool], bool, bytes | None] | None = None) -> tuple[int, list[_Read], list[tuple[Column, Column, Column]], _Read | None]:
     """The records of a block: their number, and columns as `encode_block` takes them; of texts, in place of a list, where each ends in the bytes of all (int32,
-    behind a 0), and these. Releases the interpreter's lock while it reads. Raises DamagedError."""
+    behind a 0), and these. chosen: which of the columns of numbers, of texts, and whether latency is read, the others are empty; and of which path alone, None: of all.
+    Releases the interpreter's lock while it reads. Raises DamagedError."""
 
 def read_head(block: bytes) -> dict[str, Any]:
     """What a block is about, by its first bytes: the fields of `archive.Head`; of each operation (records, operations, bytes, ns in calls, operations that

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracepack._native import DamagedError, Primer, TooMuchError, bins_over, decode_block, encode_block, find_block, read_grids, read_head
+from tracepack._native import DamagedError, FileSet, Primer, TooMuchError, bins_over, decode_block, encode_block, find_block, read_grids, read_head
 
-__all__ = ["EXACT", "MEASURES", "PRIMER_ROWS", "ROWS_MAX", "Archiver", "DamagedError", "Head", "Heat", "OpSums", "Precision", "Primer", "TooMuchError", "decode", "heat", "scan"]
+__all__ = ["EXACT", "MEASURES", "PRIMER_ROWS", "ROWS_MAX", "Archiver", "DamagedError", "FileSet", "Head", "Heat", "OpSums", "Precision", "Primer", "TooMuchError", "decode", "heat", "scan"]
 
 # Records of a block, and of a primer, at most.
 ROWS_MAX = 1 << 16
@@ -77,7 +77,7 @@ class OpSums:
 class Head:
     """What a block is about. bytes: its size; head_bytes: how many of its first bytes `read` needs. Bounds are inclusive, and None where no record has such a
     thing: start_ns, end_ns: ns since the epoch; nodes, files: the least and largest text by its bytes, long ones cut so that they still bound; offsets:
-    the least offset and the largest end of reads and writes, bytes."""
+    the least offset and the largest end of reads and writes, bytes. file_set: which files it has; None where it does not tell."""
 
     is_primer: bool
     is_primed: bool
@@ -93,6 +93,11 @@ class Head:
     ranks: tuple[int, int] | None
     offsets: tuple[int, int] | None
     ops: dict[str, OpSums]
+    file_set: FileSet | None
+
+    def may_have_file(self, path: str) -> bool:
+        """Whether a record of the block may be about a path. False: none is."""
+        return self.file_set is None or self.file_set.may_have(_encoded(path))
 
     @classmethod
     def read(cls, block: bytes) -> Head:
@@ -192,28 +197,37 @@ class Archiver:
         return block
 
 
-def decode(block: bytes, primer: Primer | None = None) -> pa.Table:
-    """The records of a block, the schema's columns, texts as dictionaries. Raises DamagedError."""
-    rows, numbers, texts, latency = decode_block(block, primer)
+def decode(block: bytes, primer: Primer | None = None, columns: Sequence[str] | None = None, file: str | None = None) -> pa.Table:
+    """The records of a block, the schema's columns, texts as dictionaries. columns: only these, in their order. file: only the records about this path; no room is taken for what is
+    not wanted, so that this takes less time. Raises DamagedError, KeyError for a column that there is not."""
+    names = _COLUMNS if columns is None else columns
+    if unknown := set(names).difference(_COLUMNS):
+        raise KeyError(min(unknown))
+    chosen = ([name in names for name in _NUMBERS], [name in names for name in _TEXTS], "latency" in names, None if file is None else _encoded(file))
+    rows, numbers, texts, latency = decode_block(block, primer, chosen)
     arrays = {}
     for (name, dtype), (values, valid) in zip(_NUMBERS.items(), numbers, strict=True):
+        if name not in names:
+            continue
         plain = np.frombuffer(values, np.int64)
         mask = None if valid is None else np.frombuffer(valid, np.uint8) == 0
         array = pa.array(plain.view(np.uint64) if dtype == pa.uint64() else plain, mask=mask)
         # A block has no numbers that do not fit.
         arrays[name] = array.cast(dtype, safe=False)
     for name, (codes, ends, known) in zip(_TEXTS, texts, strict=True):
+        if name not in names:
+            continue
         plain = np.frombuffer(codes, np.int32)
         mask = plain < 0
         dictionary = pa.StringArray.from_buffers(memoryview(ends).nbytes // 4 - 1, pa.py_buffer(ends), pa.py_buffer(known))
         arrays[name] = pa.DictionaryArray.from_arrays(pa.array(plain, mask=mask if mask.any() else None), dictionary, safe=False)
-    if latency is None:
-        arrays["latency"] = pa.nulls(rows, _LATENCY)
-    else:
+    if "latency" in names and latency is not None:
         values, valid = latency
         mask = pa.array(np.frombuffer(valid, np.uint8) == 0)
         arrays["latency"] = pa.FixedSizeListArray.from_arrays(pa.array(np.frombuffer(values, np.int64)), _BUCKETS, mask=mask)
-    return pa.table({name: arrays[name] for name in _COLUMNS})
+    elif "latency" in names:
+        arrays["latency"] = pa.nulls(rows, _LATENCY)
+    return pa.table({name: arrays[name] for name in names})
 
 
 def heat(heads: Sequence[bytes]) -> Heat:
@@ -222,6 +236,11 @@ def heat(heads: Sequence[bytes]) -> Heat:
     place = np.frombuffer(places, np.int32).reshape(-1, 2)
     of_groups = np.frombuffer(groups, np.int64).reshape(-1, 5).T
     return Heat(*bins, *nodes, *of_groups, place[:, 0], place[:, 1], np.frombuffer(cells, np.int64).reshape(-1, len(MEASURES)))
+
+
+def _encoded(path: str) -> bytes:
+    """What is no UTF-8 is no record's path, and is of no harm."""
+    return path.encode("utf-8", "surrogatepass")
 
 
 def scan(data: bytes) -> Iterator[tuple[int, int, Head | DamagedError]]:

@@ -1,5 +1,6 @@
 //! Blocks: some records of a job, packed, with what they are about.
 
+use super::file_set::FileSet;
 pub use super::fit::Refused;
 use super::fit::{check, operations};
 pub use super::frame::{find, Frame};
@@ -9,7 +10,7 @@ use super::lanes::Lanes;
 use super::model::Model;
 use super::pack::pack;
 use super::streams::Parts;
-use super::table::{Number, Table, TEXT_BYTES_MAX, TEXT_BYTES_TOLD_MAX};
+use super::table::{Number, Table, Wanted, TEXT_BYTES_MAX, TEXT_BYTES_TOLD_MAX};
 use super::unpack::unpack;
 use super::wire::Damage;
 
@@ -42,7 +43,7 @@ impl Primer {
             return Err(Damage("it has more records than a primer may have"));
         }
         let mut model = Model::default();
-        read(block, &frame, &head, &mut model)?;
+        read(block, &frame, &head, &mut model, &Wanted::ALL)?;
         Ok(Self {
             checksum: frame.checksum,
             model,
@@ -113,6 +114,7 @@ pub fn encode(table: &Table, plan: &Plan) -> Result<Vec<u8>, Refused> {
         ..Head::default()
     };
     if !plan.is_primer {
+        head.files = Some(FileSet::of(table));
         head.grid = Grid::of(table, &ops, &lanes, plan.bins);
     }
     let mut model = Model::default();
@@ -133,6 +135,15 @@ pub fn encode(table: &Table, plan: &Plan) -> Result<Vec<u8>, Refused> {
 
 /// The records of a block.
 pub fn decode(block: &[u8], primer: Option<&Primer>) -> Result<Table<'static>, Damage> {
+    decode_some(block, primer, &Wanted::ALL)
+}
+
+/// Some of a block's records and columns. All of it is gone through, as each record rests on those before it, but no room is taken for what is not wanted.
+pub fn decode_some(
+    block: &[u8],
+    primer: Option<&Primer>,
+    wanted: &Wanted,
+) -> Result<Table<'static>, Damage> {
     let frame = Frame::read(block)?;
     let head = frame.head(block)?;
     let mut model = Model::default();
@@ -147,7 +158,7 @@ pub fn decode(block: &[u8], primer: Option<&Primer>) -> Result<Table<'static>, D
         model.clone_from(&primer.model);
         model.skip(behind.skipped);
     }
-    read(block, &frame, &head, &mut model)
+    read(block, &frame, &head, &mut model, wanted)
 }
 
 /// The records behind what the model knows.
@@ -156,13 +167,20 @@ fn read(
     frame: &Frame,
     head: &Head,
     model: &mut Model,
+    wanted: &Wanted,
 ) -> Result<Table<'static>, Damage> {
     if block.len() != frame.size() {
         return Err(Damage("it has another length than it says"));
     }
     let parts = Parts::expand(frame.part(block, 1)?, frame.part(block, 2)?, head.rows)?;
     let counts = (head.rows, head.lanes);
-    unpack(parts.told()?, model, counts, head.origin, head.unit)
+    unpack(
+        parts.told()?,
+        model,
+        counts,
+        (head.origin, head.unit),
+        wanted,
+    )
 }
 
 /// The largest number of ns that all times are multiples of, since the origin; 0 where all are 0. Differences that do not fit into 64 bits wrap round, as when

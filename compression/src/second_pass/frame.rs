@@ -5,7 +5,9 @@ use super::head::Head;
 use super::wire::Damage;
 
 const MAGIC: [u8; 4] = *b"BRSP";
-const VERSION: u8 = 1;
+/// What is written; older ones are read. Since 2 a head tells which files a block has.
+const VERSION: u8 = 2;
+const OLDEST: u8 = 1;
 /// Magic, version, flags, two bytes that are 0, sizes of head, structure and times, and their checksums with that of the sizes.
 const FIXED: usize = 36;
 const PRIMED: u8 = 1;
@@ -16,6 +18,7 @@ const PRIMER: u8 = 2;
 pub struct Frame {
     pub is_primed: bool,
     pub is_primer: bool,
+    version: u8,
     /// Of the beginning itself, which has those of all parts, so that it tells two primers apart.
     pub checksum: u32,
     ends: [usize; 3],
@@ -59,7 +62,7 @@ impl Frame {
         if crc32c::crc32c(&fixed[..FIXED - 4]) != checksum {
             return Err(Damage("its beginning has another checksum"));
         }
-        if fixed[4] != VERSION {
+        if !(OLDEST..=VERSION).contains(&fixed[4]) {
             return Err(Damage("it has a version that is not known here"));
         }
         if fixed[5] & !(PRIMED | PRIMER) != 0 || fixed[6..8] != [0, 0] {
@@ -73,6 +76,7 @@ impl Frame {
         Ok(Self {
             is_primed: fixed[5] & PRIMED != 0,
             is_primer: fixed[5] & PRIMER != 0,
+            version: fixed[4],
             checksum,
             ends,
             checksums: [20, 24, 28].map(number),
@@ -89,7 +93,12 @@ impl Frame {
     }
 
     pub fn head(&self, block: &[u8]) -> Result<Head, Damage> {
-        let head = Head::read(self.part(block, 0)?, ROWS_MAX, self.is_primed)?;
+        let head = Head::read(
+            self.part(block, 0)?,
+            ROWS_MAX,
+            self.is_primed,
+            self.version >= 2 && !self.is_primer,
+        )?;
         if head.grid.groups.is_empty() && !self.is_primer && head.lanes > 0 {
             return Err(Damage("it has no sums of its processes"));
         }

@@ -1,5 +1,6 @@
 //! What a block is about, to be read without its records: bounds, sums, and sums by time.
 
+use super::file_set::FileSet;
 use super::grid::Grid;
 use super::table::{Number, Table, Text};
 use super::wire::{put, put_bytes, put_signed, Damage, Reader};
@@ -247,6 +248,8 @@ pub struct Head {
     pub precision: Precision,
     pub zone: Zone,
     pub grid: Grid,
+    /// None where it is not told: of a primer, and of a block of version 1.
+    pub files: Option<FileSet>,
 }
 
 impl Head {
@@ -265,11 +268,17 @@ impl Head {
         out.push(self.precision.handles as u8);
         self.zone.write(&mut out);
         self.grid.write(&mut out);
+        self.files.iter().for_each(|files| files.write(&mut out));
         out
     }
 
-    /// is_primed: of a block that goes on from a primer.
-    pub fn read(bytes: &[u8], rows_max: usize, is_primed: bool) -> Result<Self, Damage> {
+    /// is_primed: of a block that goes on from a primer. has_files: of one that tells which files it has.
+    pub fn read(
+        bytes: &[u8],
+        rows_max: usize,
+        is_primed: bool,
+        has_files: bool,
+    ) -> Result<Self, Damage> {
         let mut reader = Reader::new(bytes);
         let rows = reader.size(rows_max, "it has more records than a block may have")?;
         let lanes = reader.size(rows, "it has more processes than records")?;
@@ -294,6 +303,9 @@ impl Head {
         };
         let zone = Zone::read(&mut reader)?;
         let grid = Grid::read(&mut reader, rows, lanes)?;
+        let files = has_files
+            .then(|| FileSet::read(&mut reader, rows))
+            .transpose()?;
         if !reader.is_empty() {
             return Err(Damage("its head is longer than it says"));
         }
@@ -306,6 +318,7 @@ impl Head {
             precision,
             zone,
             grid,
+            files,
         })
     }
 }
@@ -327,7 +340,7 @@ mod tests {
                 precision,
                 ..Head::default()
             };
-            Head::read(&head.write(), 0, false)
+            Head::read(&head.write(), 0, false, false)
                 .map(|read| (read.unit, read.precision) == (unit, precision))
         };
         let most = i64::MAX as u64;

@@ -6,6 +6,7 @@
 
 pub mod block;
 mod callings;
+pub mod file_set;
 mod fit;
 mod frame;
 pub mod grid;

@@ -122,8 +122,9 @@ pub struct Model {
     recent: Recent,
     /// When the last process's first row began.
     first_start: i64,
-    /// Room for a file's path.
+    /// The path of the file that was named last, and whether it has one.
     path: Vec<u8>,
+    has_path: bool,
 }
 
 impl Model {
@@ -157,6 +158,11 @@ impl Model {
                 who.numbers.iter_mut().for_each(|trend| trend.skip(lanes));
             }
         }
+    }
+
+    /// The path of the file that was named last, if it has one.
+    pub fn path(&self) -> Option<&[u8]> {
+        self.has_path.then_some(&self.path)
     }
 
     /// The next process's rows follow.
@@ -233,7 +239,7 @@ impl Model {
             Place::Recent(at) => files.recent(at)?,
             Place::New => {
                 let known = track.file.get_or_insert_default();
-                pass_file(side, texts, known, &mut self.path, new_file)?;
+                self.has_path = pass_file(side, texts, known, &mut self.path, new_file)?;
                 files.open()
             }
             Place::Slot => {
@@ -330,13 +336,14 @@ fn tell<S: Side>(
     Ok(())
 }
 
+/// Codes a file, and answers whether it has a path, which is left in `path`.
 fn pass_file<S: Side>(
     side: &mut S,
     texts: &Templates,
     known: &mut FileTrend,
     path: &mut Vec<u8>,
     file: &mut NewFile,
-) -> Result<(), Damage> {
+) -> Result<bool, Damage> {
     known.name.pass(
         side,
         texts,
@@ -362,5 +369,5 @@ fn pass_file<S: Side>(
             Some(id)
         }
     };
-    Ok(())
+    Ok(hash.is_some())
 }

@@ -30,6 +30,26 @@ impl Hash for Name {
     }
 }
 
+/// Takes the one number that a name gives as its hash: it is mixed well, and to hash it once more is of no use.
+#[derive(Default)]
+pub struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes
+            .iter()
+            .fold(self.0, |hash, &byte| mix(hash, byte.into()));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
 /// As it is told: how many numbers; for each what stands before it and how many digits it has at least; what stands behind the last one.
 type Template = Box<[u8]>;
 

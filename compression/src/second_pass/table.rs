@@ -70,6 +70,25 @@ impl Numbers<'_> {
     }
 }
 
+/// What of records is read. What is not has empty columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Records about this path alone.
+    pub file: Option<&'a [u8]>,
+    pub numbers: [bool; NUMBERS.len()],
+    pub texts: [bool; TEXTS.len()],
+    pub latency: bool,
+}
+
+impl Wanted<'_> {
+    pub const ALL: Wanted<'static> = Wanted {
+        file: None,
+        numbers: [true; NUMBERS.len()],
+        texts: [true; TEXTS.len()],
+        latency: true,
+    };
+}
+
 /// Of no text.
 pub const NO_CODE: i32 = -1;
 

@@ -2,16 +2,17 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
 use super::callings::Lane;
 use super::matcher::token;
 use super::model::{Model, Row, Said, Who, NULL};
-use super::names::{Name, Templates};
+use super::names::{Name, NameHasher, Templates};
 use super::order::{sequences, turns, Turn};
 use super::shape::{Files, Place, Shape};
 use super::streams::Told;
 use super::table::{
-    Number, Numbers, Table, Text, Texts, NO_CODE, NUMBERS, TEXTS, TEXT_BYTES_MAX,
+    Number, Numbers, Table, Text, Texts, Wanted, NO_CODE, NUMBERS, TEXTS, TEXT_BYTES_MAX,
     TEXT_BYTES_TOLD_MAX,
 };
 use super::wire::{unzigzag, Damage, Reader};
@@ -22,8 +23,8 @@ pub fn unpack(
     told: Told,
     model: &mut Model,
     (rows, processes): (usize, usize),
-    origin: i64,
-    unit: i64,
+    (origin, unit): (i64, i64),
+    wanted: &Wanted,
 ) -> Result<Table<'static>, Damage> {
     let mut reading = told.reading;
     // Of each row its file and two texts, of each process five.
@@ -31,7 +32,7 @@ pub fn unpack(
         .templates
         .read(told.templates, rows.saturating_mul(7))?;
     let turns = turns(told.turns, rows, &mut model.turns)?;
-    let mut out = Output::new(rows);
+    let mut out = Output::new(rows, wanted);
     let mut texts = Pools::default();
 
     let mut lanes = Vec::new();
@@ -96,7 +97,12 @@ pub fn unpack(
                 codes = WhoCodes::of(&said.who, model, &mut texts)?;
             }
             if shape.place() == Place::New {
-                let code = texts.code(Text::File, &model.templates, &said.file.name)?;
+                // Of one file alone the others need no text.
+                let code = match wanted.file {
+                    None => texts.code(Text::File, &model.templates, &said.file.name)?,
+                    Some(file) if model.path() == Some(file) => SOUGHT,
+                    Some(_) => NO_CODE,
+                };
                 files.get(slot).key = out.file(code, said.file.id);
             }
             let key = if slot == 0 {
@@ -104,21 +110,24 @@ pub fn unpack(
             } else {
                 files.get(slot).key
             };
-            out.put(
-                places.row(lane, place),
-                shape,
-                key,
-                &said.row,
-                &codes,
-                (origin, unit),
-            )?;
+            let code = u32::try_from(said.row.code)
+                .map_err(|_| Damage("a row has flags that there are not"))?;
+            let Some(at) = out.place(places.row(lane, place), lane, key) else {
+                continue;
+            };
+            out.put(at, shape, code, key, &said.row, &codes, (origin, unit));
         }
         model.home = home;
+    }
+    if wanted.file.is_some() {
+        return Ok(out.finish_chosen(&lanes, &seqs, texts));
     }
     Ok(out.finish(&turns, &lanes, seqs, texts))
 }
 
 const NO_FILE: u32 = u32::MAX;
+/// The code of the only file that is wanted.
+const SOUGHT: i32 = 0;
 
 /// The way through the tracks, as it is told.
 struct Way<'a> {
@@ -238,7 +247,7 @@ impl WhoCodes {
 #[derive(Default)]
 struct Pools {
     texts: [Vec<Cow<'static, [u8]>>; TEXTS.len()],
-    codes: [HashMap<Name, i32>; TEXTS.len()],
+    codes: [HashMap<Name, i32, BuildHasherDefault<NameHasher>>; TEXTS.len()],
     /// Of the texts, and of all that were looked for.
     bytes: usize,
     told: usize,
@@ -279,8 +288,10 @@ impl Pools {
     }
 }
 
-/// Columns as they are filled, row by row.
-struct Output {
+/// Columns as they are filled, row by row; those that are not wanted stay empty.
+struct Output<'a> {
+    wanted: &'a Wanted<'a>,
+    rows: usize,
     numbers: [Vec<i64>; NUMBERS.len()],
     nulls: [Vec<u8>; NUMBERS.len()],
     jobs: Vec<i32>,
@@ -291,6 +302,8 @@ struct Output {
     of_key: Vec<(i32, Option<i64>)>,
     latency: Vec<i64>,
     has_latency: Vec<u8>,
+    /// Where only the rows of a file are wanted: which of the block, and the process of each.
+    chosen: Vec<(u32, u32)>,
 }
 
 const FILLED: [Number; 16] = [
@@ -311,27 +324,53 @@ const FILLED: [Number; 16] = [
     Number::Errno,
     Number::Flags,
 ];
+const NULLABLE: [Number; 4] = [Number::Uid, Number::Parent, Number::Rank, Number::FileId];
 
-impl Output {
-    fn new(rows: usize) -> Self {
-        let mut numbers: [Vec<i64>; NUMBERS.len()] = Default::default();
-        FILLED
-            .iter()
-            .for_each(|&number| numbers[number as usize] = vec![0; rows]);
-        let mut nulls: [Vec<u8>; NUMBERS.len()] = Default::default();
-        for number in [Number::Uid, Number::Parent, Number::Rank, Number::FileId] {
-            nulls[number as usize] = vec![1; rows];
-        }
-        Self {
-            numbers,
-            nulls,
-            jobs: vec![0; rows],
-            programs: vec![0; rows],
-            ops: vec![0; rows],
-            files: vec![NO_CODE; rows],
+impl<'a> Output<'a> {
+    fn new(rows: usize, wanted: &'a Wanted<'a>) -> Self {
+        let mut out = Self {
+            wanted,
+            rows: 0,
+            numbers: Default::default(),
+            nulls: Default::default(),
+            jobs: Vec::new(),
+            programs: Vec::new(),
+            ops: Vec::new(),
+            files: Vec::new(),
             of_key: Vec::new(),
             latency: Vec::new(),
             has_latency: Vec::new(),
+            chosen: Vec::new(),
+        };
+        if wanted.file.is_none() {
+            out.reach(rows);
+        }
+        out
+    }
+
+    /// Room for so many rows.
+    fn reach(&mut self, rows: usize) {
+        let is_wanted = |number: &Number| self.wanted.numbers[*number as usize];
+        for number in FILLED.into_iter().filter(is_wanted) {
+            reach(&mut self.numbers[number as usize], rows, 0);
+        }
+        for number in NULLABLE.into_iter().filter(is_wanted) {
+            reach(&mut self.nulls[number as usize], rows, 1);
+        }
+        for (text, codes) in [
+            (Text::Job, &mut self.jobs),
+            (Text::Program, &mut self.programs),
+            (Text::Op, &mut self.ops),
+            (Text::File, &mut self.files),
+        ] {
+            if self.wanted.texts[text as usize] {
+                reach(codes, rows, NO_CODE);
+            }
+        }
+        self.rows = rows;
+        if !self.has_latency.is_empty() {
+            self.latency.resize(rows * LATENCY_BUCKETS, 0);
+            self.has_latency.resize(rows, 0);
         }
     }
 
@@ -340,18 +379,32 @@ impl Output {
         self.of_key.len() as u32 - 1
     }
 
+    /// Where a row of the block, of a process and about a file, is put; None: it is not wanted.
+    #[inline(always)]
+    fn place(&mut self, row: usize, lane: usize, key: u32) -> Option<usize> {
+        if self.wanted.file.is_none() {
+            return Some(row);
+        }
+        if key == NO_FILE || self.of_key[key as usize].0 != SOUGHT {
+            return None;
+        }
+        self.chosen.push((row as u32, lane as u32));
+        self.reach(self.chosen.len());
+        Some(self.chosen.len() - 1)
+    }
+
     #[inline]
+    #[allow(clippy::too_many_arguments)]
     fn put(
         &mut self,
         row: usize,
         shape: Shape,
+        code: u32,
         key: u32,
         told: &Row,
         who: &WhoCodes,
         (origin, unit): (i64, i64),
-    ) -> Result<(), Damage> {
-        let code =
-            u32::try_from(told.code).map_err(|_| Damage("a row has flags that there are not"))?;
+    ) {
         let times = &told.times;
         let start = origin.wrapping_add(times.start.wrapping_mul(unit));
         let (file, id) = if key == NO_FILE {
@@ -364,7 +417,11 @@ impl Output {
         self.nullable(Number::Parent, row, known(who.parent));
         self.nullable(Number::Rank, row, known(who.rank));
         self.nullable(Number::FileId, row, id);
-        let mut put = |number: Number, value: i64| self.numbers[number as usize][row] = value;
+        let mut put = |number: Number, value: i64| {
+            if let Some(place) = self.numbers[number as usize].get_mut(row) {
+                *place = value;
+            }
+        };
         put(Number::Handle, told.handle);
         put(Number::Offset, told.offset);
         put(Number::Stride, told.stride);
@@ -380,27 +437,39 @@ impl Output {
         put(Number::SlowNs, times.slow.wrapping_mul(unit));
         put(Number::Errno, i64::from(code & 0xffff));
         put(Number::Flags, i64::from(code >> 16));
-        self.jobs[row] = who.job;
-        self.programs[row] = who.program;
-        self.ops[row] = i32::from(shape.op());
-        self.files[row] = file;
-        if shape.has_latency() {
-            let rows = self.ops.len();
-            if self.latency.is_empty() {
-                self.latency = vec![0; rows * LATENCY_BUCKETS];
-                self.has_latency = vec![0; rows];
+        for (codes, code) in [
+            (&mut self.jobs, who.job),
+            (&mut self.programs, who.program),
+            (&mut self.ops, i32::from(shape.op())),
+            (&mut self.files, file),
+        ] {
+            if let Some(place) = codes.get_mut(row) {
+                *place = code;
+            }
+        }
+        if shape.has_latency() && self.wanted.latency {
+            if self.has_latency.is_empty() {
+                self.latency = vec![0; self.rows * LATENCY_BUCKETS];
+                self.has_latency = vec![0; self.rows];
             }
             self.latency[row * LATENCY_BUCKETS..][..LATENCY_BUCKETS].copy_from_slice(&told.latency);
             self.has_latency[row] = 1;
         }
-        Ok(())
     }
 
     #[inline(always)]
     fn nullable(&mut self, number: Number, row: usize, value: Option<i64>) {
         match value {
-            None => self.nulls[number as usize][row] = 0,
-            Some(value) => self.numbers[number as usize][row] = value,
+            None => {
+                if let Some(place) = self.nulls[number as usize].get_mut(row) {
+                    *place = 0;
+                }
+            }
+            Some(value) => {
+                if let Some(place) = self.numbers[number as usize].get_mut(row) {
+                    *place = value;
+                }
+            }
         }
     }
 
@@ -409,33 +478,65 @@ impl Output {
         turns: &[Turn],
         lanes: &[LaneCodes],
         seqs: Vec<i64>,
-        mut pools: Pools,
+        pools: Pools,
     ) -> Table<'static> {
-        let rows = self.ops.len();
-        let of_lane = |of: fn(&LaneCodes) -> i32| {
-            let mut codes = Vec::with_capacity(rows);
-            for turn in turns {
-                codes.resize(
-                    codes.len() + turn.rows as usize,
-                    of(&lanes[turn.lane as usize]),
-                );
-            }
+        let wanted = self.wanted;
+        let each = turns
+            .iter()
+            .map(|turn| (&lanes[turn.lane as usize], turn.rows as usize));
+        let codes = wanted_texts(wanted, |text| {
+            let mut codes = Vec::with_capacity(self.rows);
+            each.clone()
+                .for_each(|(lane, rows)| codes.resize(codes.len() + rows, text(lane)));
             codes
-        };
-        let mut boots = Vec::with_capacity(rows);
-        for turn in turns {
-            boots.resize(
-                boots.len() + turn.rows as usize,
-                lanes[turn.lane as usize].boot,
-            );
+        });
+        if wanted.numbers[Number::Boot as usize] {
+            let mut boots = Vec::with_capacity(self.rows);
+            each.for_each(|(lane, rows)| boots.resize(boots.len() + rows, lane.boot));
+            self.numbers[Number::Boot as usize] = boots;
         }
-        self.numbers[Number::Boot as usize] = boots;
-        self.numbers[Number::Seq as usize] = seqs;
-        let mut codes: [Vec<i32>; TEXTS.len()] = Default::default();
-        codes[Text::Node as usize] = of_lane(|lane| lane.node);
-        codes[Text::Process as usize] = of_lane(|lane| lane.process);
-        codes[Text::Layer as usize] = of_lane(|lane| lane.layer);
-        codes[Text::Source as usize] = of_lane(|lane| lane.source);
+        if wanted.numbers[Number::Seq as usize] {
+            self.numbers[Number::Seq as usize] = seqs;
+        }
+        self.table(codes, pools)
+    }
+
+    /// Of the rows of a file, which come process by process.
+    fn finish_chosen(mut self, lanes: &[LaneCodes], seqs: &[i64], pools: Pools) -> Table<'static> {
+        let wanted = self.wanted;
+        let mut chosen = std::mem::take(&mut self.chosen);
+        if !chosen.is_sorted() {
+            let mut order: Vec<usize> = (0..chosen.len()).collect();
+            order.sort_unstable_by_key(|&at| chosen[at]);
+            put_in_order(&mut chosen, &order, 1);
+            let numbers = self.numbers.iter_mut();
+            numbers.for_each(|column| put_in_order(column, &order, 1));
+            let nulls = self.nulls.iter_mut();
+            nulls.for_each(|column| put_in_order(column, &order, 1));
+            for codes in [&mut self.jobs, &mut self.programs, &mut self.ops] {
+                put_in_order(codes, &order, 1);
+            }
+            put_in_order(&mut self.latency, &order, LATENCY_BUCKETS);
+            put_in_order(&mut self.has_latency, &order, 1);
+        }
+        let of_lane = |&(_, lane): &(u32, u32)| &lanes[lane as usize];
+        let codes = wanted_texts(wanted, |text| {
+            chosen.iter().map(|row| text(of_lane(row))).collect()
+        });
+        if wanted.numbers[Number::Boot as usize] {
+            let boots = chosen.iter().map(|row| of_lane(row).boot);
+            self.numbers[Number::Boot as usize] = boots.collect();
+        }
+        if wanted.numbers[Number::Seq as usize] {
+            let seqs = chosen.iter().map(|&(row, _)| seqs[row as usize]);
+            self.numbers[Number::Seq as usize] = seqs.collect();
+        }
+        self.table(codes, pools)
+    }
+
+    /// codes: those of a process's texts.
+    fn table(self, mut codes: [Vec<i32>; TEXTS.len()], mut pools: Pools) -> Table<'static> {
+        let wanted = self.wanted;
         codes[Text::Job as usize] = self.jobs;
         codes[Text::Program as usize] = self.programs;
         codes[Text::File as usize] = self.files;
@@ -444,15 +545,23 @@ impl Output {
             .iter()
             .map(|name| Cow::Borrowed(name.as_bytes()))
             .collect();
+        if let Some(file) = wanted.file {
+            pools.texts[Text::File as usize] = vec![Cow::Owned(file.to_vec())];
+        }
+        let mut is_wanted = wanted.texts.iter();
+        let texts = pools.texts.map(|texts| match is_wanted.next() {
+            Some(true) => texts,
+            _ => Vec::new(),
+        });
         let mut nulls = self.nulls.into_iter();
         let mut codes = codes.into_iter();
         Table {
-            rows,
+            rows: self.rows,
             numbers: self.numbers.map(|values| Numbers {
                 values: values.into(),
                 valid: nulls.next().unwrap_or_default().into(),
             }),
-            texts: pools.texts.map(|texts| Texts {
+            texts: texts.map(|texts| Texts {
                 codes: codes.next().unwrap_or_default().into(),
                 texts,
             }),
@@ -461,5 +570,42 @@ impl Output {
                 valid: self.has_latency.into(),
             },
         }
+    }
+}
+
+/// So many rows of a column; all at once if it has none.
+fn reach<T: Copy>(column: &mut Vec<T>, rows: usize, value: T) {
+    if column.is_empty() {
+        *column = vec![value; rows];
+    } else {
+        column.resize(rows, value);
+    }
+}
+
+/// Of the texts that a process has, the columns of those that are wanted.
+fn wanted_texts(
+    wanted: &Wanted,
+    column: impl Fn(fn(&LaneCodes) -> i32) -> Vec<i32>,
+) -> [Vec<i32>; TEXTS.len()] {
+    let mut codes: [Vec<i32>; TEXTS.len()] = Default::default();
+    let of_lane: [(Text, fn(&LaneCodes) -> i32); 4] = [
+        (Text::Node, |lane| lane.node),
+        (Text::Process, |lane| lane.process),
+        (Text::Layer, |lane| lane.layer),
+        (Text::Source, |lane| lane.source),
+    ];
+    for (text, of) in of_lane {
+        if wanted.texts[text as usize] {
+            codes[text as usize] = column(of);
+        }
+    }
+    codes
+}
+
+/// The rows of a column, each of so many values, in an order; one that is empty stays so.
+fn put_in_order<T: Copy>(column: &mut Vec<T>, order: &[usize], each: usize) {
+    if !column.is_empty() {
+        let rows = order.iter().map(|&row| &column[row * each..][..each]);
+        *column = rows.flatten().copied().collect();
     }
 }

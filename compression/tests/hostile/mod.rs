@@ -6,8 +6,8 @@ pub mod room;
 use crate::records::{plan, records, replayed, table, Record, T0};
 use parts::{change, sign, Parts, FIXED};
 use room::room;
-use tracepack::second_pass::block::{decode, encode, find, Frame, Primer};
-use tracepack::second_pass::table::{Number, Text};
+use tracepack::second_pass::block::{decode, decode_some, encode, find, Frame, Primer};
+use tracepack::second_pass::table::{Number, Text, Wanted};
 
 /// What reading a block and its primer may take, beside the two themselves: see docs/format.md, Bounds.
 pub const READ_BYTES_MAX: usize = 384 << 20;
@@ -93,6 +93,8 @@ pub fn seeds() -> Seeds {
     let mut blocks = vec![of(&job), of(&many), of(&many[..1]), of(&[])];
     blocks.extend(primers.iter().map(|known| known.block.clone()));
     blocks.extend(primers.iter().map(behind));
+    let old = Parts::of(&blocks[1]).first_version();
+    blocks.push(old.block(&mut Random(1), None));
     let all = blocks
         .into_iter()
         .map(|block| Seed {
@@ -169,6 +171,16 @@ pub fn check(block: &[u8], [own, other]: &[Known; 2], packs_again: bool) -> usiz
     assert_eq!(read.rows, head.rows);
     if packs_again {
         let rows = records(&read);
+        let path = |record: &Record| record.texts[Text::File as usize].clone();
+        if let Some(file) = rows.iter().rev().find_map(path) {
+            let wanted = Wanted {
+                file: Some(&file),
+                ..Wanted::ALL
+            };
+            let found = records(&decode_some(block, Some(&own.primer), &wanted).unwrap());
+            let of_file = rows.iter().filter(|row| path(row).as_ref() == Some(&file));
+            assert!(found.iter().eq(of_file));
+        }
         let again = encode(&read, &plan(None, 0, false)).unwrap();
         assert!(records(&decode(&again, None).unwrap()) == rows);
     }

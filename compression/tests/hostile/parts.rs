@@ -11,10 +11,12 @@ const PRIMED: u8 = 1;
 
 #[derive(Clone)]
 pub struct Parts {
+    version: u8,
     flags: u8,
-    /// Up to the sums, and these.
+    /// Up to the sums, these, and which files there are.
     pub head: Vec<u8>,
     sums: Vec<u8>,
+    files: Vec<u8>,
     pub streams: Vec<Vec<u8>>,
     times: Vec<Vec<u8>>,
     lowers: Vec<u8>,
@@ -99,6 +101,7 @@ impl Parts {
         take_numbers(&mut from, ops * 5 + 2);
         let head = whole[..whole.len() - from.len()].to_vec();
         let sums = take_squeezed(&mut from);
+        let files = from.to_vec();
 
         let mut from = take(&mut rest, structure);
         let plain = take_squeezed(&mut from);
@@ -122,9 +125,11 @@ impl Parts {
             .map(|_| take_squeezed(&mut from))
             .collect();
         Parts {
+            version: block[4],
             flags: block[5],
             head,
             sums,
+            files,
             streams,
             times,
             lowers: from.to_vec(),
@@ -160,6 +165,7 @@ impl Parts {
         };
         let mut head = self.head.clone();
         squeeze(&mut head, &self.sums, &mut size);
+        head.extend(&self.files);
         let (mut plain, mut drawn) = (Vec::new(), Vec::new());
         put_number(&mut plain, size((1 << STREAMS) - 1));
         self.streams
@@ -180,8 +186,8 @@ impl Parts {
             .iter()
             .for_each(|stream| squeeze(&mut times, stream, &mut size));
         times.extend(&self.lowers);
-        let mut block = b"BRSP\x01".to_vec();
-        block.extend([self.flags, 0, 0]);
+        let mut block = b"BRSP".to_vec();
+        block.extend([self.version, self.flags, 0, 0]);
         [&head, &structure, &times]
             .iter()
             .for_each(|part| block.extend((part.len() as u32).to_le_bytes()));
@@ -194,22 +200,34 @@ impl Parts {
     }
 
     pub fn change(&mut self, random: &mut Random, other: &Parts) {
-        let all = STREAMS + UPPERS_AND_BEYOND + 3;
+        let all = STREAMS + UPPERS_AND_BEYOND + 4;
         let at = random.below(all);
         let (stream, theirs) = match at {
             0 => (&mut self.head, &other.head),
             1 => (&mut self.sums, &other.sums),
             2 => (&mut self.lowers, &other.lowers),
-            at if at < 3 + STREAMS => (&mut self.streams[at - 3], &other.streams[at - 3]),
+            3 => (&mut self.files, &other.files),
+            at if at < 4 + STREAMS => (&mut self.streams[at - 4], &other.streams[at - 4]),
             at => (
-                &mut self.times[at - 3 - STREAMS],
-                &other.times[at - 3 - STREAMS],
+                &mut self.times[at - 4 - STREAMS],
+                &other.times[at - 4 - STREAMS],
             ),
         };
         change(random, stream, theirs);
         if random.below(64) == 0 {
             self.flags = random.below(256) as u8;
         }
+        if random.below(64) == 0 {
+            self.version = random.below(4) as u8;
+        }
+    }
+
+    /// As version 1 had it: without the files in its head.
+    pub fn first_version(&self) -> Parts {
+        let mut old = self.clone();
+        old.version = 1;
+        old.files.clear();
+        old
     }
 }
 

@@ -2,9 +2,11 @@
 
 import dataclasses
 import struct
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -207,7 +209,7 @@ def test_a_head_says_what_its_records_come_to(given):
     for block in pack(table(given)):
         head = archive.Head.read(block)
         assert archive.Head.read(block[: head.head_bytes]) == head and head.bytes == len(block)
-        told = dataclasses.asdict(head) | {"ops": {op: dataclasses.astuple(sums) for op, sums in head.ops.items()}}
+        told = vars(head) | {"ops": {op: dataclasses.astuple(sums) for op, sums in head.ops.items()}}
         wanted = naive.bounds(given)
         assert {name: told[name] for name in wanted} == wanted
         slow = reference.read_block(block)
@@ -216,6 +218,32 @@ def test_a_head_says_what_its_records_come_to(given):
         )  # fmt: skip
         for ours, theirs in ((slow.nodes, head.nodes), (slow.files, head.files)):
             assert (ours and tuple(text.decode() for text in ours)) == theirs
+        files = {row["file"] for row in given} - {None}
+        assert slow.files_set.paths == len(files) and all(head.may_have_file(file) and slow.files_set.may_have(file.encode()) for file in files)
+        assert all(head.may_have_file(file) == slow.files_set.may_have(file.encode()) for file in ("", "/a", "/b", "é" * 40))
+
+
+def test_an_archive_of_the_first_version_is_read_and_may_have_any_file():
+    """tests/fixtures/archive: these records as they were packed before heads told which files they have."""
+    data = (Path(__file__).parents[2] / "fixtures/archive/version1.blocks").read_bytes()
+    found = list(archive.scan(data))
+    blocks = [data[at : at + size] for at, size, _ in found]
+    assert {block[4] for block in blocks} == {1} and unpack(blocks).equals(table(replayed(steps=6, processes=8)))
+    assert all(head.file_set is None and head.may_have_file("/none") for _, _, head in found)
+
+
+def test_records_of_a_file_alone_and_columns_alone_are_those_of_all():
+    given = replayed(steps=6, processes=8)
+    (block,) = pack(table(given))
+    whole = archive.decode(block)
+    for file in (given[0]["file"], given[1]["file"], given[-1]["file"], "/none", "\udc80"):
+        found = archive.decode(block, None, ("start", "node", "rank", "op"), file)
+        assert found.column_names == ["start", "node", "rank", "op"]
+        of_file = whole.filter(pc.fill_null(pc.equal(whole["file"].cast(pa.string()), file), False)) if file != "\udc80" else whole.slice(0, 0)
+        assert found.to_pylist() == of_file.select(found.column_names).to_pylist()
+    assert archive.decode(block, columns=()).num_columns == 0 and archive.decode(block, file="/none").equals(whole.slice(0, 0))
+    with pytest.raises(KeyError, match="size_of"):
+        archive.decode(block, columns=("size_of", "node"))
 
 
 def groups_of(heat):

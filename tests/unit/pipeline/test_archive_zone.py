@@ -1,5 +1,7 @@
 """Which blocks may hold something of a question: none that does is left out, and those that cannot are."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -37,9 +39,19 @@ def test_no_file_that_a_block_has_is_left_out(files, data):
 def test_what_lies_beyond_short_bounds_is_left_out(files, sought):
     head = head_of(*(row("open", T0 + n, file=file) for n, file in enumerate(files)))
     low, high = min(file.encode() for file in files), max(file.encode() for file in files)
-    assert Zone(file=sought).fits(head) == (low <= sought.encode() <= high)
+    lies_within = low <= sought.encode() <= high
+    assert Zone(file=sought).fits(head) == (lies_within and head.may_have_file(sought)) and (sought not in files or lies_within)
+    # Of a block that does not tell which files it has its bounds are all that is known.
+    assert Zone(file=sought).fits(replace(head, file_set=None)) == lies_within
     # Of what begins so, the least is that itself, and the largest what has the last character behind it for ever.
     assert Zone(file_start=sought).fits(head) == (sought.encode() <= high and sought.encode() + b"\xff" >= low)
+
+
+def test_files_between_the_bounds_that_a_block_has_not_are_left_out():
+    head = head_of(*(row("open", T0 + n, file=f"/out/{n * 2:04}") for n in range(300)))
+    wrong = sum(Zone(file=f"/out/{n * 2 + 1:04}").fits(head) for n in range(299))
+    assert all(Zone(file=f"/out/{n * 2:04}").fits(head) for n in range(300)) and wrong < 10
+    assert not Zone(file="\udc80").fits(head)
 
 
 def test_a_name_behind_the_last_character_lies_within_a_bound_that_was_cut():

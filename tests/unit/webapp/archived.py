@@ -24,8 +24,8 @@ class Archived:
         site.store.gone = [Part("runs", "old", "", len(rows), None, T0, T0 + 100 * S, "old", dropped_ns=T0 + 200 * S)]
         whole = read.decoded
 
-        def decoded(archive, state, blocks):
-            for (place, _), found in zip(blocks, whole(archive, state, blocks), strict=True):
+        def decoded(archive, state, blocks, *chosen):
+            for (place, _), found in zip(blocks, whole(archive, state, blocks, *chosen), strict=True):
                 self.decoded.append(place)
                 yield found
 

@@ -208,13 +208,31 @@ def test_offsets_of_an_archived_job_are_the_same_and_of_few_blocks(site, large, 
     assert len(archived.decoded) <= (0 if query == "file=/none" else archived.blocks) and archived.blocks > 8
 
 
-def test_which_files_a_block_has_is_known_once_it_was_decoded(site, large):
+def test_blocks_without_the_file_are_not_decoded_as_their_heads_tell(site, large):
     archived = large()
-    site.get("/api/v1/jobs/7/offsets?file=/own/3")
-    first = len(archived.decoded)
-    site.get(f"/api/v1/jobs/7/offsets?file=/own/3&from_ns={T0}&to_ns={T0 + 9 * S}")
-    assert first > 0 and len(archived.decoded) - first <= 2 < first
+    # The names of others lie on either side.
+    assert site.get("/api/v1/jobs/7/offsets?file=/own/3")["runs"] == 30
+    assert 0 < len(archived.decoded) <= 3 and archived.blocks > 8
     assert site.get("/api/v1/jobs/7/offsets?file=/shared")["runs"] == 75
+
+
+def test_the_largest_file_of_an_archived_job_is_known_without_its_runs(site, large, monkeypatch):
+    was = site.get("/api/v1/jobs/7/offsets")
+    archived = large()
+    monkeypatch.setattr(deep_answers, "FORMAT", "another")  # so that what was kept is none
+    assert site.get("/api/v1/jobs/7/offsets?file=/shared") | {"who": was["who"]} == was and was["file"] == "/shared"
+    decoded = len(archived.decoded)
+    assert site.get("/api/v1/jobs/7/offsets") == was and len(archived.decoded) == 2 * decoded
+    assert "largest_file" not in site.get("/api/v1/jobs/7")["profile"], "users must not see it where whole nodes used it"
+
+
+def test_a_profile_that_does_not_tell_the_largest_file_is_no_harm(site, large, monkeypatch):
+    large()
+    site.store.rows.clear()
+    version, profile = site.jobdb.get_profile("7")
+    assert profile.pop("largest_file") == "/shared"
+    site.jobdb.put_profile("7", version, profile)
+    assert site.get("/api/v1/jobs/7/offsets")["file"] == "/shared"
 
 
 def test_of_a_file_in_many_blocks_some_are_drawn_and_it_is_told(site, large, monkeypatch):

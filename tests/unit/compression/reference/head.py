@@ -52,22 +52,23 @@ class Block:
     from_ns: int = 0
     width_ns: int = 0
     groups: list[Group] = field(default_factory=list)
+    files_set: FileSet | None = None
 
 
 def read_block(data: bytes) -> Block:
     magic, version, flags, nothing, head, structure, times, *crcs = struct.unpack("<4sBBH3I4I", data[:36])
-    assert (magic, version, nothing) == (b"BRSP", 1, 0) and flags < 4
+    assert (magic, nothing) == (b"BRSP", 0) and version in (1, 2) and flags < 4
     assert crc32c(data[:32]) == crcs[3]
     parts = Bytes(data[36:])
     head, structure, times = (parts.take(size) for size in (head, structure, times))
     assert parts.is_empty
     assert [crc32c(part) for part in (head, structure, times)] == crcs[:3]
     block = Block(bool(flags & 1), bool(flags & 2), crcs[3], structure, times)
-    read_head(block, Bytes(head))
+    read_head(block, Bytes(head), version)
     return block
 
 
-def read_head(block: Block, head: Bytes) -> None:
+def read_head(block: Block, head: Bytes, version: int) -> None:
     block.rows, block.processes = head.number(), head.number()
     if block.is_primed:
         block.primer, block.skipped = int.from_bytes(head.take(4), "little"), head.signed()
@@ -84,8 +85,39 @@ def read_head(block: Block, head: Bytes) -> None:
             block.ops[name] = tuple(head.signed() for _ in range(5))
     block.from_ns, block.width_ns = head.signed(), head.number()
     block.groups = read_groups(head.squeezed(), block.rows)
+    if version >= 2 and not block.is_primer:
+        block.files_set = FileSet(head.number(), head.bytes())
+        assert block.files_set.paths <= block.rows
     assert head.is_empty
     assert sum(group.processes for group in block.groups) == (0 if block.is_primer else block.processes)
+
+
+class FileSet:
+    """paths: how many there are, each of which falls on one of 256 times as many numbers; places: these."""
+
+    def __init__(self, paths: int, told: bytes) -> None:
+        self.paths = paths
+        bits = "".join(f"{byte:08b}"[::-1] for byte in told)
+        at, place, self.places = 0, 0, []
+        for _ in range(paths):
+            ones = bits.index("0", at) - at
+            rest = bits[at + ones + 1 : at + ones + 9]
+            assert len(rest) == 8
+            place += ones * 256 + int(rest[::-1], 2)
+            at += ones + 9
+            self.places.append(place)
+        assert place < max(paths, 1) * 256 and len(bits) - at < 8
+
+    def may_have(self, path: bytes) -> bool:
+        hashed = len(path)
+        for at in range(0, len(path), 8):
+            hashed = mixed(hashed, int.from_bytes(path[at : at + 8], "little"))
+        return mixed(hashed ^ hashed >> 32, 0) * self.paths * 256 >> 64 in self.places
+
+
+def mixed(hashed: int, word: int) -> int:
+    product = (hashed ^ word) * 0x9E37_79B9_7F4A_7C15 % 2**64
+    return (product << 23 | product >> 41) % 2**64
 
 
 def read_text_bounds(head: Bytes) -> tuple[bytes, bytes] | None:
