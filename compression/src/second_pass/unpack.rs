@@ -582,13 +582,12 @@ fn reach<T: Copy>(column: &mut Vec<T>, rows: usize, value: T) {
     }
 }
 
+type CodeOf = fn(&LaneCodes) -> i32;
+
 /// Of the texts that a process has, the columns of those that are wanted.
-fn wanted_texts(
-    wanted: &Wanted,
-    column: impl Fn(fn(&LaneCodes) -> i32) -> Vec<i32>,
-) -> [Vec<i32>; TEXTS.len()] {
+fn wanted_texts(wanted: &Wanted, column: impl Fn(CodeOf) -> Vec<i32>) -> [Vec<i32>; TEXTS.len()] {
     let mut codes: [Vec<i32>; TEXTS.len()] = Default::default();
-    let of_lane: [(Text, fn(&LaneCodes) -> i32); 4] = [
+    let of_lane: [(Text, CodeOf); 4] = [
         (Text::Node, |lane| lane.node),
         (Text::Process, |lane| lane.process),
         (Text::Layer, |lane| lane.layer),
