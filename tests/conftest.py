@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.servers import (  # noqa: F401  fixtures for all layers
     elasticsearch_secured,
@@ -34,6 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
     for layer in LAYERS:
         config.addinivalue_line("markers", f"{layer}: a test of this layer (set by its folder)")
     config.addinivalue_line("markers", "long: an integration test that `make test-site` runs, and `make test` has no time for")
+    # How long a machine takes over an example says how busy it is, and nothing of us.
+    settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy")
     # Started in a shell's background, SIGINT is ignored, and would be by every program that a test starts and interrupts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
