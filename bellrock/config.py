@@ -17,7 +17,7 @@ PORT_MAX = 65535
 SAMPLE = Path(__file__).with_name("server.sample.toml")
 
 
-def _between(least: int, most: int, *, default: int) -> Any:
+def _between(least: float, most: float, *, default: float) -> Any:
     return field(default=default, metadata={"between": (least, most)})
 
 
@@ -188,7 +188,7 @@ class Archive:
 @dataclass(frozen=True)
 class Findings:
     """Whether the server looks for findings by itself, and from where on a job's I/O is one; see `anomaly.harm.Bounds`. event_rules: a path, "" for none: a site's own rules
-    of which messages tell of known events; see `anomaly.log_rules`."""
+    of which messages tell of known events; see `anomaly.log_rules`. programs: rules for their names, see `anomaly.names.Rules`; slow_: from where on a job is slow, see `anomaly.history.Limits`."""
 
     run: bool = True
     mdops: int = _between(1, 10**9, default=300)
@@ -196,6 +196,13 @@ class Findings:
     least_bytes: int = _between(0, 1 << 60, default=200_000_000)
     small_bytes: int = _between(1, 1 << 40, default=16_384)
     event_rules: str = ""
+    programs: list[str] = field(default_factory=list)
+    slow_times: float = _between(1.05, 1000.0, default=1.3)
+    slow_spreads: float = _between(2.0, 8.0, default=4.0)
+    slow_lost_s: int = _between(0, 86_400, default=10)
+    slow_runs: int = _between(5, 1000, default=8)
+    slow_kept: int = _between(10, 1000, default=100)
+    slow_scale: float = _between(1.0, 100.0, default=1.25)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from bellrock.errors import UsageError
 
 if TYPE_CHECKING:
     from anomaly.harm import Bounds
-    from anomaly.log_rules import Rules
+    from anomaly import log_rules, names
+    from anomaly.history import Limits
     from jobdb.queue_follow import QueueFollower
     from jobdb.repository import JobDB
     from pipeline.archive import Archive
@@ -102,7 +103,7 @@ def bounds_of(config: Config) -> "Bounds":
     return Bounds(own.mdops, own.nodes, own.least_bytes, own.small_bytes)
 
 
-def rules_of(config: Config) -> "Rules":
+def rules_of(config: Config) -> "log_rules.Rules":
     """The rules by which messages tell of known events. Raises UsageError, which names file and line."""
     from anomaly.log_rules import RuleError, load
 
@@ -111,6 +112,17 @@ def rules_of(config: Config) -> "Rules":
         return load(Path(own) if own else None)
     except RuleError as error:
         raise UsageError(str(error), 'docs/findings.md, "Known events", has the form; findings.event_rules in server.toml names the file') from error
+def slow_jobs_of(config: Config) -> "tuple[Limits, names.Rules]":
+    """From where on a job is slow, and how programs are named. Raises UsageError for a rule that cannot be used."""
+    from anomaly.history import Limits
+    from anomaly.names import BadRule, Rules
+
+    own = config.findings
+    limits = Limits(own.slow_runs, own.slow_times, own.slow_spreads, float(own.slow_lost_s), max(own.slow_kept, own.slow_runs), own.slow_scale)
+    try:
+        return limits, Rules(own.programs)
+    except BadRule as error:
+        raise UsageError(f"findings.programs: {error}", "docs/detection.md tells how rules are written") from error
 
 
 def open_jobdb(config: Config, state: Path) -> "JobDB":

@@ -30,6 +30,20 @@ def listed(found: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
+# What is said of a run by its status.
+_HELD = {
+    "no-phases": "has no phases that could be held against others'", "too-little-history": "too few runs of it before to say whether it was slow",
+    "other-work": "did other work than runs of it before", "usual": "took as long as runs of it before", "slow": "was slow against runs of it before",
+}  # fmt: skip
+
+
+def held_against(job: str, run: Mapping[str, Any] | None) -> str:
+    """How a job did against earlier runs of its program."""
+    if run is None:
+        return f"job {text.plain(job)}: nothing is known that could be held against earlier runs"
+    return f"job {text.plain(job)}, {text.plain(run['program'])} on {run['nodes']} nodes with {run['processes']} processes: {_HELD.get(run['status'], text.plain(run['status']))}"
+
+
 def subject(one: Mapping[str, Any]) -> str:
     """What a finding is about: its component, else its jobs."""
     if one["node"]:

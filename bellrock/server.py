@@ -20,7 +20,9 @@ from bellrock import __version__, paths, ports
 from bellrock.agent import AgentChild, agent_toml
 from bellrock.config import Config
 from bellrock.errors import BellrockError
-from bellrock.opening import bounds_of, check_shards, claim_ingest, listen_for_proxy, open_cache, open_ingest, open_jobdb, open_queue_follower, open_second_pass, open_store, read_scrape_token, rules_of
+from bellrock.opening import (
+    bounds_of, check_shards, claim_ingest, listen_for_proxy, open_cache, open_ingest, open_jobdb, open_queue_follower, open_second_pass, open_store, read_scrape_token, rules_of, slow_jobs_of,
+)
 from bellrock.state import StateLock, Where, where
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ class Server:
         from webapp.api.settle import Settler
         from webapp.serve import HttpServer
 
-        rules = rules_of(config)
+        event_rules = rules_of(config)
         store = open_store(config, self.state)
         self._closing.insert(0, ("the store", store.close))
         if config.store.kind == "elasticsearch":
@@ -134,7 +136,10 @@ class Server:
         self._closing.insert(0, ("retention", keeper.stop))
         cache = open_cache(config)
         self._closing.insert(0, ("the cache", cache.close))
-        app = self.app = create_app(settings, store=store, jobdb=jobdb, status=self.status, keeper=keeper, cache=cache, second_pass=second_pass, bounds=bounds_of(config))
+        limits, programs = slow_jobs_of(config)
+        app = self.app = create_app(
+            settings, store=store, jobdb=jobdb, status=self.status, keeper=keeper, cache=cache, second_pass=second_pass, bounds=bounds_of(config), limits=limits, rules=programs,
+        )  # fmt: skip
         self._settler = Settler(jobdb, store, app.extensions["bellrock"].analyses, warm=app.extensions["bellrock"].charts.warm)
         self._settler.start()
         self._closing.insert(0, ("the profiles' thread", self._settler.stop))
@@ -142,7 +147,7 @@ class Server:
             detection = app.extensions["bellrock"].detection
             detection.start()
             self._closing.insert(0, ("detection", detection.stop))
-            self._log_events = LogEvents(jobdb, store, rules)
+            self._log_events = LogEvents(jobdb, store, event_rules)
             self._log_events.start()
             self._closing.insert(0, ("the thread that reads events from logs", self._log_events.stop))
         # A command's own server is there beside a program under watch, and not for long.

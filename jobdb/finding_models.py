@@ -1,6 +1,6 @@
 """Tables of findings: what the system noticed, what people made of it, and events that are known."""
 
-from sqlalchemy import BigInteger, Boolean, Double, ForeignKey, Index, UniqueConstraint
+from sqlalchemy import BigInteger, Boolean, Double, ForeignKey, Index, LargeBinary, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from .models import Base
@@ -60,6 +60,22 @@ class UnlookedRow(Base):
 
     job: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
     version: Mapped[int] = mapped_column(BigInteger)
+
+
+class PastRunRow(Base):
+    """A run that later ones of its program are held against; see `jobdb.findings.PastRun`."""
+
+    __tablename__ = "past_runs"
+    # All of what a question for runs of a program at a scale looks at, so that it reads rows of those alone.
+    __table_args__ = (Index("ix_past_runs_program", "program", "end_ns", "nodes", "processes"),)
+
+    job: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
+    program: Mapped[str] = mapped_column(Exact(NAME_LENGTH_MAX))
+    end_ns: Mapped[int] = mapped_column(BigInteger)
+    nodes: Mapped[int] = mapped_column(BigInteger)
+    processes: Mapped[int] = mapped_column(BigInteger)
+    status: Mapped[str] = mapped_column(Exact(32))
+    sorts: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class FindingCommentRow(Base):

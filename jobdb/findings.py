@@ -1,18 +1,20 @@
 """Findings in the job database: what the system noticed, what people made of it, and the events that they know of."""
 
+import functools
 import hashlib
 import json
+import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import Select, UniqueConstraint, case, delete, func, literal, select
+from sqlalchemy import Select, Table as SqlTable, UniqueConstraint, bindparam, case, delete, func, literal, select
 from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.orm import Session
 
 from .engine import Transactions
-from .finding_models import KEY_LENGTH_MAX, AnnotationRow, FindingCommentRow, FindingJobRow, FindingRow, UnlookedRow
+from .finding_models import KEY_LENGTH_MAX, AnnotationRow, FindingCommentRow, FindingJobRow, FindingRow, PastRunRow, UnlookedRow
 from .job import Job, Owner
 from .job_rows import read_jobs, select_jobs
 from .models import FOREVER_NS, JobRow, PlaceRow, ProfileTextRow
@@ -39,6 +41,20 @@ ANNOTATIONS_MAX = 10_000
 AT_ONCE = 500
 # What is brought up to date of one that is found again.
 _RENEWED = ("node", "component", "instance", "severity", "is_reported", "begin_ns", "last_ns", "seen_ns", "times", "evidence")
+_OF_RUN = ("program", "nodes", "processes", "end_ns", "sorts", "status")
+# Scales are compared in floating point.
+ROUNDING = 1e-9
+# Asked for each job that is looked at: put together once, and of the table, as rows that become objects take twice as long.
+_RUNS = cast(SqlTable, PastRunRow.__table__)
+_PAST_RUNS = (
+    select(_RUNS.c.job, _RUNS.c.sorts)
+    .where(
+        _RUNS.c.program == bindparam("program"), _RUNS.c.end_ns < bindparam("end_ns"), _RUNS.c.nodes.between(bindparam("nodes_least"), bindparam("nodes_most")),
+        _RUNS.c.processes.between(bindparam("processes_least"), bindparam("processes_most")), _RUNS.c.job != bindparam("but"),
+    )
+    .order_by(_RUNS.c.end_ns.desc(), _RUNS.c.job.desc())
+    .limit(bindparam("most"))
+)  # fmt: skip
 
 
 class FindingError(ValueError):
@@ -69,6 +85,19 @@ class Found:
 
 
 @dataclass(frozen=True)
+class PastRun:
+    """A run that later ones of its program are held against. program: its name as all its runs have it; end_ns: when it ended. sorts: what its phases were, as whoever holds runs against each
+    other packs it. status: what was said of it."""
+
+    program: str
+    nodes: int
+    processes: int
+    end_ns: int
+    sorts: bytes
+    status: str
+
+
+@dataclass(frozen=True)
 class Finding:
     """A finding as it stands: what was found, when it was first (found_ns) and last (seen_ns), and what people made of it. cause_by: who wrote the cause, "" where the detector
     did. comments: how many."""
@@ -84,6 +113,20 @@ class Finding:
     changed_by: str
     changed_ns: int | None
     comments: int
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A job that was looked at, by its profile of a version: what was found in it, and what of it later runs are held against, if anything."""
+
+    job: Job
+    version: int
+    found: tuple[Found, ...]
+    run: PastRun | None = None
+
+
+# What is written of a job, from what it did and the runs before it: (number, `PastRun.sorts`) of each, the last first; and what tells jobs' keys by their numbers.
+Judge = Callable[[Looked, Sequence[tuple[int, bytes]], Callable[[Sequence[int]], dict[int, str]]], Looked]
 
 
 @dataclass(frozen=True)
@@ -163,19 +206,56 @@ class Findings:
 
     def looked_at(self, job: Job, version: int, kinds: Sequence[str], found: Iterable[Found], now_ns: int | None = None) -> None:
         """Writes what findings of some kinds there are in a job, each under the job's key, by its profile of this version; those that were and are no longer are taken back, unless somebody
-        said something of them."""
-        found, now_ns = _checked(found), time.time_ns() if now_ns is None else now_ns
+        said something of them. What was kept of it as a past run goes."""
+        self.looked_at_all([Looked(job, version, tuple(found))], kinds, now_ns=now_ns)
 
-        def work(session: Session) -> None:
-            _record(session, found, now_ns)
-            gone = sorted(set(kinds) - {one.kind for one in found})
-            said = select(FindingCommentRow.finding)
-            untouched = (FindingRow.state == STATES[0], FindingRow.verdict == "", FindingRow.cause_by == "", FindingRow.remedy == "", FindingRow.id.not_in(said))
-            session.execute(delete(FindingRow).where(FindingRow.kind.in_(gone), FindingRow.key == job.key, *untouched))
-            number = select(JobRow.id).where(JobRow.key == job.key).scalar_subquery()
-            session.execute(delete(UnlookedRow).where(UnlookedRow.job == number, UnlookedRow.version == version))
+    def looked_at_all(self, looks: Sequence[Looked], kinds: Sequence[str], judge: Judge | None = None, *, scale: float = 1.0, kept: int = 0, now_ns: int | None = None) -> list[Looked]:
+        """`looked_at` for several jobs, one after the other in one transaction; returns them as they were written. judge: is given each that has a run, and the runs of its program that ended before
+        it, with nodes and processes within the factor `scale`, at most `kept`, as (number, `PastRun.sorts`), the last first; those looked at before it are among them. It says what to write,
+        and may be called again where the database broke the transaction off. Raises FindingError for what cannot be kept, and then keeps none."""
 
-        self._transactions.write(work)
+        def work(session: Session) -> list[Looked]:
+            def keys(numbers: Sequence[int]) -> dict[int, str]:
+                return {number: key for number, key in session.execute(select(JobRow.id, JobRow.key).where(JobRow.id.in_(numbers)))}
+
+            keep, written = _keep(session.get_bind().dialect.name), []
+            # Written together, at the latest before another run of a program is held against them.
+            runs: list[dict[str, Any]] = []
+            number_of = {key: number for number, key in session.execute(select(JobRow.id, JobRow.key).where(JobRow.key.in_([look.job.key for look in looks])))}
+            session.execute(delete(PastRunRow).where(PastRunRow.job.in_([number_of[look.job.key] for look in looks if look.run is None and look.job.key in number_of])))
+            for given in looks:
+                number, run = number_of.get(given.job.key), given.run
+                if number is None:
+                    continue
+                if run is not None and any(one["program"] == run.program for one in runs):
+                    session.connection().execute(keep, runs)
+                    runs = []
+                look = given if judge is None or run is None else judge(given, _past_runs(session, number, run, scale, kept), keys)
+                if look.run is not None:
+                    runs.append({"job": number, **vars(look.run)})
+                written.append(look)
+            if runs:
+                session.connection().execute(keep, runs)
+            found = _checked(one for look in written for one in look.found)
+            _record(session, found, time.time_ns() if now_ns is None else now_ns)
+            _take_back(session, kinds, [look.job.key for look in written], found)
+            # A newer profile than that which was looked at stays to be looked at.
+            for version in {look.version for look in looks}:
+                numbers = [number_of[look.job.key] for look in written if look.version == version]
+                session.execute(delete(UnlookedRow).where(UnlookedRow.job.in_(numbers), UnlookedRow.version == version))
+            return written
+
+        return self._transactions.write(work)
+
+    def past_run(self, key: str) -> PastRun | None:
+        """What was kept of a job, None where it was not looked at or nothing of it can be held against others."""
+        query = select(*(getattr(PastRunRow, name) for name in _OF_RUN)).join(JobRow, JobRow.id == PastRunRow.job)
+
+        def work(session: Session) -> PastRun | None:
+            row = session.execute(query.where(JobRow.key == key)).first()
+            return None if row is None else PastRun(*row)
+
+        return self._transactions.read(work)
 
     def lasting(self, kind: str) -> list[Finding]:
         """All of a kind that have not ended, oldest first."""
@@ -360,6 +440,32 @@ def _reweigh(session: Session, spans: Sequence[tuple[str, int, int]], now_ns: in
 
 def _event(row: AnnotationRow) -> Annotation:
     return Annotation(row.kind, row.begin_ns, _end(row.last_ns), row.text, row.node, row.source, row.key, row.told_by, row.id, row.told_ns)
+
+
+def _take_back(session: Session, kinds: Sequence[str], keys: Sequence[str], found: Sequence[Found]) -> None:
+    there = {(one.kind, one.key) for one in found}
+    said = select(FindingCommentRow.finding)
+    untouched = (FindingRow.state == STATES[0], FindingRow.verdict == "", FindingRow.cause_by == "", FindingRow.remedy == "", FindingRow.id.not_in(said))
+    for kind in kinds:
+        gone = [key for key in keys if (kind, key) not in there]
+        session.execute(delete(FindingRow).where(FindingRow.kind == kind, FindingRow.key.in_(gone), *untouched))
+
+
+@functools.cache
+def _keep(dialect: str) -> Any:
+    """What writes a past run, or in place of one: put together once."""
+    if dialect == "sqlite":
+        made = sqlite.insert(_RUNS)
+        return made.on_conflict_do_update(index_elements=[_RUNS.c.job], set_={name: made.excluded[name] for name in _OF_RUN})
+    new = mysql.insert(_RUNS)
+    return new.on_duplicate_key_update({name: new.inserted[name] for name in _OF_RUN})
+
+
+def _past_runs(session: Session, number: int, of: PastRun, scale: float, most: int) -> list[tuple[int, bytes]]:
+    wanted = {"program": of.program, "end_ns": of.end_ns, "but": number, "most": most}
+    for name, count in (("nodes", of.nodes), ("processes", of.processes)):
+        wanted |= {f"{name}_least": math.ceil(count / scale - ROUNDING), f"{name}_most": math.floor(count * scale + ROUNDING)}
+    return [(run, sorts) for run, sorts in session.connection().execute(_PAST_RUNS, wanted).all()]
 
 
 def _values(one: Found, now_ns: int, bytes_max: int = EVIDENCE_BYTES_MAX + WEIGHED_BYTES_MAX) -> dict[str, Any]:

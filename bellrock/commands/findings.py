@@ -112,13 +112,18 @@ def detect(jobs: tuple[str, ...], as_json: bool) -> None:
     from bellrock import report_findings
 
     found: list[dict[str, Any]] = []
+    looks: dict[str, dict[str, Any] | None] = {}
     with server_for("findings") as lease, console.waiting("looking") as wait:
         for job in jobs:
             wait.tell(f"job {job}: looking")
-            found += lease.client.send("POST", "/api/v1/findings", {"job": job})[0]["findings"]
+            answer = lease.client.send("POST", "/api/v1/findings", {"job": job})[0]
+            found += answer["findings"]
+            looks[job] = answer["run"]
     if as_json:
         output.show_json(found)
     elif found:
         output.show(report_findings.listed(found))
     else:
         console.say("nothing was found in it" if len(jobs) == 1 else "nothing was found in them")
+    for job, run in looks.items():
+        console.say(report_findings.held_against(job, run))

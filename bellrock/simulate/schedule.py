@@ -78,7 +78,7 @@ def simulate(plan: Plan) -> list[Run]:
 def jobs(plan: Plan, runs: list[Run]) -> Iterator[Job]:
     """The jobs in their places, one after the other."""
     for run in runs:
-        model, user = _model(plan, run), _draws(plan, run).integers(USERS)
+        model, user = model_of(plan, run), _draws(plan, run).integers(USERS)
         start_ns = plan.start_ns + _ns(run.start_s)
         times = [np.array([plan.start_ns + _ns(instant) - start_ns for instant in instants]) for instants in (run.begin, run.end)]
         yield Job(
@@ -104,7 +104,8 @@ def slowness(plan: Plan, run: Run) -> tuple[float, bool]:
     return applications.slowness(_draws(plan, run).spawn(1)[0])
 
 
-def _model(plan: Plan, run: Run) -> Model:
+def model_of(plan: Plan, run: Run) -> Model:
+    """What a run does, and how long each step takes it with nobody in the way."""
     factor, _ = slowness(plan, run)
     usual = applications.pace(run.application, plan.seed)
     return applications.model(
@@ -223,7 +224,7 @@ class _Machine:
             run.first_node = first
             self._is_free[first : first + run.nodes] = False
             run.start_s = self._now + float(self._rng.uniform(*BETWEEN_S))
-            self._models[run.number] = _model(self._plan, run)
+            self._models[run.number] = model_of(self._plan, run)
             self._compute(run)
 
     def _free_block(self, run: Run) -> int | None:

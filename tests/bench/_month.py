@@ -23,7 +23,8 @@ from bellrock.simulate import names
 from bellrock.simulate.command import read_start, virtual_machine
 from bellrock.simulate.faults import LAYERS
 from bellrock.simulate.minutes import Minutes, minutes, read_minutes
-from bellrock.simulate.schedule import Run, slowness
+from bellrock.simulate.model import METADATA_OPS, Model, Step
+from bellrock.simulate.schedule import Run, model_of, slowness
 from bellrock.simulate.virtual import VirtualMachine
 
 SCALE, DAYS = 0.1, 30
@@ -46,7 +47,8 @@ class Month:
 
     def jobs(self) -> Iterator[dict[str, Any]]:
         """Each job, by its start: `number`, `program`, `nodes`, `first_node`, `is_aggressor`, `slowness`, `is_outlier`; times in s since the machine began to
-        work: `submitted_s`, `start_s`, `end_s`, and lists `begin_s` and `end_step_s` of its steps of I/O."""
+        work: `submitted_s`, `start_s`, `end_s`, and lists with an element for each step of I/O: `begin_s`, `end_step_s`, `alone_s` (how long it takes this run with nobody in the way),
+        `read_bytes`, `write_bytes`, `ops` (reads and writes) and `metadata_ops`."""
         with open(self.folder / JOBS, encoding="utf-8") as file:
             yield from map(json.loads, file)
 
@@ -81,11 +83,25 @@ def make(folder: Path, seed: int, days: float = DAYS, scale: float = SCALE, faul
 
 def _job(machine: VirtualMachine, run: Run) -> dict[str, Any]:
     factor, is_outlier = slowness(machine.plan, run)
+    steps = [_step(model, step) for model in (model_of(machine.plan, run),) for step in model.steps[: len(run.end)]]
     return {
         "number": run.number, "program": run.application.name, "nodes": run.nodes, "first_node": run.first_node, "is_aggressor": run.at_forwarder is not None,
         "slowness": factor, "is_outlier": is_outlier, "submitted_s": run.submitted_s, "start_s": run.start_s, "end_s": run.start_s + run.wall_s, "begin_s": run.begin,
-        "end_step_s": run.end,
+        "end_step_s": run.end, **{name: [step[name] for step in steps] for name in ("alone_s", "read_bytes", "write_bytes", "ops", "metadata_ops")},
     }  # fmt: skip
+
+
+def _step(model: Model, step: Step) -> dict[str, float]:
+    """How long a step takes alone, and what it does."""
+    told = {"alone_s": (step.end_ns - step.begin_ns) / 1e9, "read_bytes": 0, "write_bytes": 0, "ops": 0, "metadata_ops": 0}
+    for burst in model.bursts[step.first : step.last]:
+        count = int(burst.count.sum()) * burst.runs
+        if burst.op in ("read", "write"):
+            told[f"{burst.op}_bytes"] += count * burst.size
+            told["ops"] += count
+        elif burst.op in METADATA_OPS:
+            told["metadata_ops"] += count
+    return told
 
 
 def _truth(machine: VirtualMachine) -> dict[str, Any]:

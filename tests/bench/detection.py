@@ -1,4 +1,4 @@
-"""How well slow servers are found, on months of virtual machines whose faults are known.
+"""How well slow servers and slow jobs are found, on months of virtual machines whose faults are known.
 
     make bench ONLY=detection
     BELLROCK_DETECTION_SEEDS=101 BELLROCK_DETECTION_DAYS=5 BELLROCK_DETECTION_FOLDER=/var/tmp/months make bench ONLY=detection     # a trial
@@ -9,6 +9,7 @@ and taken from there the next time. Scored are the kinds in LAYER_OF: slow-ost a
 - A fault counts where its server was asked for something in 10 minutes of it. It is found where a finding lies in it by more than half.
 - A finding is false where no more than half of it lies in faults of its server: in known maintenance it is neither, as a site tells of that before. Scrubs are not excused.
 - f1 of a strength is of its faults, and of all false findings.
+- Slow jobs: see `_slow_jobs`. `history_100k_jobs_s` is the processor time in which as many settled jobs, of which nothing is known yet, are looked at, in SQLite.
 - Beacon's rule looks at jobs of a fortieth of the machine's nodes or more, its 1,024 of TaihuLight's.
 """
 
@@ -25,7 +26,7 @@ import numpy as np
 from anomaly.episodes import Episode, Screening
 from anomaly.service import Past, slowness
 from bellrock.simulate.minutes import JOB_LAYERS, Minutes
-from tests.bench import _month, _rules
+from tests.bench import _month, _rules, _slow_jobs
 from tests.bench._month import FAULTS, Month, make
 
 SEEDS, DAYS = "101,102", "30"
@@ -203,7 +204,8 @@ def run() -> list[dict]:
         at = Path(kept or folder)
         with_faults = [{kind: scored(month, kind)[0] for kind in LAYER_OF} for month in months(at, seeds, days, FAULTS)]
         healthy = [scored(month, kind) for month in months(at, seeds, days, "") for kind in LAYER_OF]
-    rows = []
+        slow_jobs = _slow_jobs_of(at, seeds, days)
+    rows = [*slow_jobs, {"name": "history_100k_jobs_s", "value": _slow_jobs.history_s(), "unit": "s of processor time; the goal is 60"}]
     by_kind = {kind: {name: _sum([one[kind][name] for one in with_faults]) for name in ("anomaly", "beacon", "z")} for kind in LAYER_OF}
     for kind, of in by_kind.items():
         for least, most in STRENGTHS:
@@ -220,6 +222,17 @@ def run() -> list[dict]:
     rows += _compared("false_findings_per_week_healthy", "findings", well, lambda one: one.false * WEEK_MINUTES / minutes)
     rows.append({"name": "false_reports_per_week_healthy", "value": well["anomaly"].reported_false * WEEK_MINUTES / minutes, "unit": "reports; the goal is 1"})
     return rows
+
+
+def _slow_jobs_of(folder: Path, seeds: list[int], days: float) -> list[dict]:
+    """What is usual of a machine's jobs is that of its month without faults."""
+    with_faults, healthy = [], []
+    for seed in seeds:
+        ((bad,), (well,)) = (list(months(folder, [seed], days, faults)) for faults in (FAULTS, ""))
+        usual = _slow_jobs.usual_stretch(well)
+        with_faults.append(_slow_jobs.scored(bad, usual))
+        healthy.append(_slow_jobs.scored(well, usual))
+    return _slow_jobs.rows(with_faults, healthy)
 
 
 def _delay_s(one: Score) -> float | None:

@@ -9,6 +9,8 @@ from typing import Any
 from flask import Flask, Response, request
 
 from anomaly.harm import Bounds
+from anomaly.history import Limits
+from anomaly.names import Rules
 from jobdb.repository import JobDB
 from pipeline.retention import Keeper
 from pipeline.store import Store
@@ -55,6 +57,8 @@ def create_app(
     cache: Cache | None = None,
     second_pass: SecondPass | None = None,
     bounds: Bounds | None = None,
+    limits: Limits | None = None,
+    rules: Rules | None = None,
 ) -> Flask:
     """The WSGI application.
 
@@ -63,7 +67,8 @@ def create_app(
     `sockets.peer_uid`, which knows waitress's connections), TRUSTS_OWNER (whether this process's user and root, by the kernel's word, are
     administrators without signing in; default True), KEY (who shows it as a token is one, too, though not through a proxy; default "": none), SCRAPE_TOKEN (who shows it may ask for /metrics and nothing else; default "": none), THREADS (that answer requests, at least THREADS_MIN; default 16), or any of
     Flask's. status: tells version, started_ns and ingest for /api/v1/status. keeper: drops what is older than it is to be kept.
-    cache: of charts; default one in this process. second_pass: fills the archive, which then answers for what retention dropped. bounds: from where on a job's I/O is a finding.
+    cache: of charts; default one in this process. second_pass: fills the archive, which then answers for what retention dropped. bounds: from where on a job's I/O is a finding; limits: from where on it is slow; rules: how
+    programs are named.
     """
     app = Flask(__name__, static_folder=None)
     app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PROXY_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="", SCRAPE_TOKEN="")
@@ -93,7 +98,7 @@ def create_app(
         component_charts=ComponentCharts(store, cache),
         layers=LayerAnswers(store, jobdb, analyses, cache, long_at_work, time.time_ns),
         deep=DeepAnswers(analyses, jobdb, cache, traces),
-        detection=Detection(jobdb, analyses, Bounds() if bounds is None else bounds),
+        detection=Detection(jobdb, analyses, Bounds() if bounds is None else bounds, limits, rules),
         lists=Lists(jobdb, analyses, cache),
         agents=Agents(store, cache),
         told=Told(store),

@@ -76,8 +76,11 @@ def detect():
     if not job.settled:
         raise ApiError(409, "not_settled", f"job {key[:200]!r} runs, or its nodes have not told all of it", "ask again once it has ended")
     detection.look_at(job)
-    found, total, _ = context().jobdb.findings.page(Sought(job=job.key), PAGE_MAX)
-    return jsonify({"findings": [_json(one) for one in found], "total": total, "next_cursor": None})
+    findings = context().jobdb.findings
+    found, total, _ = findings.page(Sought(job=job.key), PAGE_MAX)
+    run = findings.past_run(job.key)
+    told = None if run is None else {"program": run.program, "nodes": run.nodes, "processes": run.processes, "status": run.status}
+    return jsonify({"findings": [_json(one) for one in found], "total": total, "next_cursor": None, "run": told})
 
 
 @blueprint.get("/annotations")

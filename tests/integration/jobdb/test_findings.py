@@ -1,8 +1,10 @@
 """Findings and known events, on each database."""
 
+from dataclasses import replace
+
 import pytest
 
-from jobdb.findings import AGGRESSOR, SUBJECT, VICTIM, Annotation, FindingError, Found, Sought
+from jobdb.findings import AGGRESSOR, SUBJECT, VICTIM, Annotation, FindingError, Found, Looked, PastRun, Sought
 from jobdb.job import Owner
 from jobdb.repository import JobDB
 
@@ -144,3 +146,54 @@ def test_events_of_a_log_are_kept_once_and_those_told_by_hand_can_be_removed(job
     assert jobdb.findings.remove_annotation(told[1].id) and not jobdb.findings.remove_annotation(told[0].id)
     with pytest.raises(FindingError):
         jobdb.findings.annotate([Annotation("earthquake", 1, 2, "")])
+
+
+def test_runs_are_kept_with_their_findings_and_held_against_those_that_ended_before(jobdb):
+    ended = {"d": 20, "e": 30, "f": 40}
+    for job, end_s in ended.items():
+        event = {"job": job, "launch": "l", "node": "n1", "uid": 1000, "user": "x", "program": "p", "command": "p", "exit_code": 0}
+        jobdb.apply_events([event | {"event": "start", "time": S}, event | {"event": "end", "time": end_s * S}])
+    for job in ended:
+        jobdb.put_profile(job, 3, {})
+
+    def looked(job, nodes=10, program="wrf", end_s=None, version=3):
+        return Looked(jobdb.job(job), version, (), PastRun(program, nodes, 40, (end_s or ended[job]) * S, job.encode() * 20, ""))
+
+    seen = {}
+
+    def judge(look, past, keys):
+        key_of = keys([number for number, _ in past])
+        seen[look.job.key] = [(key_of[number], sorts[:1]) for number, sorts in past]
+        found = (Found("slow-job", look.job.key, "info", S, 2 * S, "slow", {}),) if look.job.key == "f" else ()
+        return replace(look, found=found, run=replace(look.run, status="usual"))
+
+    # In one go each sees those before it, and what is out of scale or of another program is not seen.
+    written = jobdb.findings.looked_at_all([looked("d", nodes=8), looked("e"), looked("f", nodes=12)], ("slow-job",), judge, scale=1.25, kept=10)
+    assert seen == {"d": [], "e": [("d", b"d")], "f": [("e", b"e")]} and [one.run.status for one in written] == ["usual"] * 3
+    assert jobdb.findings.unlooked(10) == [] and [one.found.kind for one in listed(jobdb, kind="slow-job")] == ["slow-job"]
+    assert jobdb.findings.past_run("e") == PastRun("wrf", 10, 40, 30 * S, b"e" * 20, "usual") and jobdb.findings.past_run("a") is None
+    # Looked at again, in whatever order, each sees the same; later runs are not held against.
+    before = dict(seen)
+    jobdb.findings.looked_at_all([looked("f", nodes=12), looked("d", nodes=8), looked("e")], ("slow-job",), judge, scale=1.25, kept=10)
+    assert seen == before
+    jobdb.findings.looked_at_all([looked("f")], ("slow-job",), judge, scale=100.0, kept=1)
+    assert seen["f"] == [("e", b"e")]
+    jobdb.findings.looked_at_all([looked("f", program="ior")], ("slow-job",), judge, scale=100.0, kept=9)
+    assert seen["f"] == []
+
+    # What fails in the middle leaves nothing of it behind.
+    def fails(look, past, keys):
+        if look.job.key == "e":
+            raise FindingError("no")
+        return look
+
+    jobdb.put_profile("e", 4, {})
+    with pytest.raises(FindingError):
+        jobdb.findings.looked_at_all([looked("d", program="other"), looked("e", program="other", version=4)], ("slow-job",), fails)
+    assert jobdb.findings.past_run("d").program == "wrf" and [job.key for job, *_ in jobdb.findings.unlooked(10)] == ["e"]
+    # A job that can be held against nothing any more is no past; one that is not known is passed over.
+    ghost = replace(looked("d"), job=replace(jobdb.job("d"), key="gone"))
+    assert jobdb.findings.looked_at_all([Looked(jobdb.job("d"), 3, ()), ghost], ("slow-job",), judge) == [Looked(jobdb.job("d"), 3, ())]
+    assert jobdb.findings.past_run("d") is None and listed(jobdb, kind="slow-job") != []
+    jobdb.findings.looked_at_all([replace(looked("f"), run=None)], ("slow-job",), judge)
+    assert listed(jobdb, kind="slow-job") == []

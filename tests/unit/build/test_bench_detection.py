@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.bench import _rules
+from tests.bench import _rules, _slow_jobs
 from tests.bench.detection import Detector, Served, _compared, _delay_s, score
 
 
@@ -74,3 +74,37 @@ def test_a_detector_learns_and_finds_day_by_day():
         detector.advance(Served(ops, bytes_, service_s, np.ones((600, 8), dtype=bool)))
     ((component, begin, end, known, is_reported),) = detector.findings()
     assert component == 5 and abs(begin - 800) <= 3 and abs(end - 1000) <= 3 and known - begin < 10 and is_reported
+
+
+class FakeMonth:
+    """Jobs with one step of 20 s alone each; of each how many times longer it took."""
+
+    def __init__(self, times, outliers=()):
+        self.truth = {"hours": 24 * 7}
+        self._jobs = [
+            {
+                "program": "WRF", "nodes": 4, "is_aggressor": False, "is_outlier": number in outliers, "begin_s": [1000.0 * number], "end_step_s": [1000.0 * number + 20 * one], "alone_s": [20.0],
+                "read_bytes": [0], "write_bytes": [10**9], "ops": [1000], "metadata_ops": [2], "end_s": 1000.0 * number + 500,
+            }
+            for number, one in enumerate(times)
+        ]  # fmt: skip
+
+    def jobs(self):
+        return iter(self._jobs)
+
+
+def test_slow_jobs_are_scored_by_what_held_them_up():
+    healthy = FakeMonth([1.0] * 40)
+    usual = _slow_jobs.usual_stretch(healthy)
+    assert usual == {("WRF", 4, "write"): 1.0}
+    month = FakeMonth([1.0] * 30 + [3.0, 1.0, 5.0, 1.4, 1.0], outliers=(32,))
+    one = _slow_jobs.scored(month, usual)
+    # The third is found, and an outlier; the fourth lost too little to count.
+    assert one.found.tolist() == [False] * 30 + [True, False, True, False, False] and not one.false.any() and one.days == 7
+    assert one.recall(1.3) == (1.0, 2) and one.recall(4.0) == (1.0, 1) and one.recall(8.0) == (None, 0)
+    rows = {row["name"]: row["value"] for row in _slow_jobs.rows([one], [_slow_jobs.scored(healthy, usual)])}
+    assert rows["slow_job_precision"] == 1 and rows["slow_job_recall_2x_and_up_norm"] == 1 and rows["slow_job_false_per_week_healthy"] == 0
+
+
+def test_a_history_from_nothing_is_looked_at_whole():
+    assert _slow_jobs.history_s(150) > 0
