@@ -195,6 +195,9 @@ class Findings:
     nodes: int = _between(1, 10**9, default=32)
     least_bytes: int = _between(0, 1 << 60, default=200_000_000)
     small_bytes: int = _between(1, 1 << 40, default=16_384)
+    one_sided_bytes: int = _between(0, 1 << 60, default=10_000_000_000)
+    one_sided_nodes: int = _between(2, 10**9, default=8)
+    discarded_bytes: int = _between(0, 1 << 60, default=1_000_000_000)
     event_rules: str = ""
     programs: list[str] = field(default_factory=list)
     slow_times: float = _between(1.05, 1000.0, default=1.3)

@@ -100,7 +100,7 @@ def bounds_of(config: Config) -> "Bounds":
     from anomaly.harm import Bounds
 
     own = config.findings
-    return Bounds(own.mdops, own.nodes, own.least_bytes, own.small_bytes)
+    return Bounds(own.mdops, own.nodes, own.least_bytes, own.small_bytes, own.one_sided_bytes, own.one_sided_nodes, own.discarded_bytes)
 
 
 def rules_of(config: Config) -> "log_rules.Rules":

@@ -12,6 +12,8 @@ from bellrock import text
 STYLES = {"critical": "red", "warning": "yellow", "info": ""}
 # Of a list of the evidence.
 ROWS_MAX = 20
+# No length of time is so many ns; instants since 1973 are.
+INSTANT_NS = 10**17
 
 
 def listed(found: Sequence[dict[str, Any]]) -> Table:
@@ -85,14 +87,16 @@ def _lines(evidence: Any, name: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(evidence, list):
         for place, value in enumerate(evidence[:ROWS_MAX]):
             is_flat = isinstance(value, Mapping) and not any(isinstance(part, (Mapping, list)) for part in value.values())
-            yield from [(f"{name} {place + 1}", ", ".join(f"{key} {_figure(part)}" for key, part in value.items()))] if is_flat else _lines(value, f"{name} {place + 1}")
+            yield from [(f"{name} {place + 1}", ", ".join(f"{key} {_figure(part, key)}" for key, part in value.items()))] if is_flat else _lines(value, f"{name} {place + 1}")
         if len(evidence) > ROWS_MAX:
             yield name, f"and {len(evidence) - ROWS_MAX} more: --json shows all"
     else:
-        yield name, _figure(evidence)
+        yield name, _figure(evidence, name)
 
 
-def _figure(value: Any) -> str:
+def _figure(value: Any, name: str) -> str:
+    if type(value) is int and name.endswith("_ns") and value > INSTANT_NS:
+        return text.instant(value)
     if isinstance(value, float):
         return f"{value:,.4g}"
     return f"{value:,}" if type(value) is int else "-" if value is None else str(value)

@@ -117,12 +117,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Looked:
-    """A job that was looked at, by its profile of a version: what was found in it, and what of it later runs are held against, if anything."""
+    """A job that was looked at, by its profile of a version: what was found in it, and what of it later runs are held against, if anything. kinds: of which that is all, beside those that all
+    jobs are looked at for."""
 
     job: Job
     version: int
     found: tuple[Found, ...]
     run: PastRun | None = None
+    kinds: tuple[str, ...] = ()
 
 
 # What is written of a job, from what it did and the runs before it: (number, `PastRun.sorts`) of each, the last first; and what tells jobs' keys by their numbers.
@@ -238,7 +240,7 @@ class Findings:
                 session.connection().execute(keep, runs)
             found = _checked(one for look in written for one in look.found)
             _record(session, found, time.time_ns() if now_ns is None else now_ns)
-            _take_back(session, kinds, [look.job.key for look in written], found)
+            _take_back(session, kinds, written)
             # A newer profile than that which was looked at stays to be looked at.
             for version in {look.version for look in looks}:
                 numbers = [number_of[look.job.key] for look in written if look.version == version]
@@ -260,6 +262,16 @@ class Findings:
     def lasting(self, kind: str) -> list[Finding]:
         """All of a kind that have not ended, oldest first."""
         return self._transactions.read(lambda session: _read(session, select(FindingRow).where(FindingRow.kind == kind, FindingRow.last_ns == FOREVER_NS).order_by(FindingRow.begin_ns)))
+
+    def under(self, kind: str, keys: Sequence[str]) -> dict[str, Finding]:
+        """Those of a kind that are called by some keys, by key."""
+        wanted = sorted(set(keys))
+
+        def work(session: Session) -> dict[str, Finding]:
+            parts = (wanted[at : at + AT_ONCE] for at in range(0, len(wanted), AT_ONCE))
+            return {one.found.key: one for part in parts for one in _read(session, select(FindingRow).where(FindingRow.kind == kind, FindingRow.key.in_(part)))}
+
+        return self._transactions.read(work) if wanted else {}
 
     # -- what people ask
 
@@ -442,12 +454,12 @@ def _event(row: AnnotationRow) -> Annotation:
     return Annotation(row.kind, row.begin_ns, _end(row.last_ns), row.text, row.node, row.source, row.key, row.told_by, row.id, row.told_ns)
 
 
-def _take_back(session: Session, kinds: Sequence[str], keys: Sequence[str], found: Sequence[Found]) -> None:
-    there = {(one.kind, one.key) for one in found}
+def _take_back(session: Session, kinds: Sequence[str], looks: Sequence[Looked]) -> None:
+    there = {(one.kind, one.key) for look in looks for one in look.found}
     said = select(FindingCommentRow.finding)
     untouched = (FindingRow.state == STATES[0], FindingRow.verdict == "", FindingRow.cause_by == "", FindingRow.remedy == "", FindingRow.id.not_in(said))
-    for kind in kinds:
-        gone = [key for key in keys if (kind, key) not in there]
+    for kind in sorted({*kinds, *(kind for look in looks for kind in look.kinds)}):
+        gone = [look.job.key for look in looks if (kind in kinds or kind in look.kinds) and (kind, look.job.key) not in there]
         session.execute(delete(FindingRow).where(FindingRow.kind == kind, FindingRow.key.in_(gone), *untouched))
 
 

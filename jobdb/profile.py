@@ -19,7 +19,7 @@ from .runs import Runs, read_runs
 from .series import peak_per_s
 
 LISTED_PHASES_MAX = 1000
-FORMAT = 4  # of the figures: raise it when one changes its meaning, and stored profiles are computed again
+FORMAT = 5  # of the figures: raise it when one changes its meaning, and stored profiles are computed again
 HEADLINE = (
     "job_id", "program", "nodes", "processes", "io_processes", "runtime_s", "read_bytes", "write_bytes", "read_ops", "write_ops",
     "metadata_ops", "mdops_avg", "bandwidth_avg_read", "bandwidth_avg_write", "bandwidth_peak_read", "bandwidth_peak_write",
@@ -41,7 +41,8 @@ class Profile:
     summed time from its first call's start to its last call's end in each phase; 0 where that time is 0. bandwidth_peak_*: the highest
     second of the clock, a run's bytes spread evenly over its time. iops_avg: reads and writes inside phases ÷ the time from each phase's first of them to
     its last. io_mode_*: "N-N", "N-M", "N-1", "1-1" or None, see `io_mode`. files: distinct files with a read or write. mapped_bytes: length of memory mappings, whose use is not seen.
-    folded_ops: operations whose sizes and times are means. io_nodes: nodes with a read or write. slowest_op: see `latency.slowest`.
+    folded_ops: operations whose sizes and times are means. io_nodes: nodes with a read or write. bearers: {read, write}, each the fewest processes, and the fewest nodes, that together
+    moved nine tenths of the bytes or more. slowest_op: see `latency.slowest`.
     latency: {read, write, metadata}, each how long these operations took, see `latency.took`.
     phase_list: each a `Phase` as a dict, at most 1000, those with most bytes, in order of time. operations, request_sizes: one entry a kind or power of two
     (from ≤ size ≤ to; 0 for itself). granularity, unseen: see `Runs`; unseen_programs: how many. Where all that the job ran is unseen, what it did
@@ -73,6 +74,7 @@ class Profile:
     mapped_bytes: int
     folded_ops: int
     io_nodes: int
+    bearers: dict[str, dict]
     slowest_op: dict | None
     latency: dict[str, dict]
     phase_list: list[dict]
@@ -138,6 +140,7 @@ def profile(runs: Runs | pa.Table, phases: np.ndarray, job: Job) -> Profile:
         mapped_bytes=int(runs.bytes[mapped].sum()),
         folded_ops=int(runs.count[succeeded & runs.folded].sum()),
         io_nodes=len({runs.process_keys[number][0] for number in np.unique(runs.process[moved]).tolist()}),
+        bearers={"read": _bearers(runs, reads), "write": _bearers(runs, writes)},
         slowest_op=slowest(runs, succeeded),
         latency={"read": took(runs, reads), "write": took(runs, writes), "metadata": took(runs, metadata)},
         phase_list=_phase_list(phases, read, write, metadata_by_phase, nodes_of(runs, reads | writes | metadata, phase, len(phases))),
@@ -229,6 +232,20 @@ def _direction(runs: Runs, which: np.ndarray, phase: np.ndarray, n_phases: int, 
 
 def _ratio(amount: int, seconds: float) -> float:
     return amount / seconds if seconds > 0 else 0.0
+
+
+def _bearers(runs: Runs, which: np.ndarray) -> dict[str, int]:
+    """See `Profile.bearers`, of the runs in a mask."""
+    by_process = sums(runs.process[which], runs.bytes[which], len(runs.process_keys))
+    names = {name: number for number, name in enumerate(dict.fromkeys(node for node, _ in runs.process_keys))}
+    node = np.array([names[name] for name, _ in runs.process_keys], dtype=np.int64)
+    return {"processes": _fewest(by_process), "nodes": _fewest(sums(node, by_process, len(names)))}
+
+
+def _fewest(amounts: np.ndarray) -> int:
+    """How many of the largest come to nine tenths of all; whole numbers, whose sum fits 64 bits."""
+    total = int(amounts.sum())
+    return int(np.searchsorted(np.cumsum(np.sort(amounts)[::-1]), total - total // 10)) + 1 if total else 0
 
 
 def _phase_list(phases: np.ndarray, read: _Direction, write: _Direction, metadata_ops: np.ndarray, nodes: np.ndarray) -> list[dict]:

@@ -2,7 +2,7 @@
 
 import json
 import pwd
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import Row, bindparam, func, select, update
@@ -26,6 +26,7 @@ from .profile import FORMAT
 from .queue import Problem, QueueJob, QueueKey
 from .queued import forget, take
 from .recent import Recent
+from .running import running
 from .runs import LATEST_NS
 from .sharing import Sharing, sharing, undisturbed
 from .summing import drop_profile
@@ -336,6 +337,10 @@ class JobDB:
             return list(zip(read_jobs(session, rows), (row.version for row in rows), strict=True))
 
         return self._transactions.read(work)
+
+    def running(self, claims: Collection[tuple[str, int]], nodes: Collection[str]) -> tuple[dict[tuple[str, int], str], dict[str, list[tuple[str, int]]]]:
+        """See `running.running`."""
+        return self._transactions.read(running(claims, nodes))
 
     def profile_version(self, key: str) -> int | None:
         """The version of the profile last put, or None."""

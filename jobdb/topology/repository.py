@@ -192,6 +192,10 @@ class Topology:
         """The file system that an absolute path lies in."""
         return self._transactions.read(questions.mounts(at_ns))(path)
 
+    def mounts(self, at_ns: int) -> Callable[[str], str | None]:
+        """The same of many paths."""
+        return self._transactions.read(questions.mounts(at_ns))
+
     def about(self, name: str, at_ns: int) -> About:
         """All that is known of a name at an instant."""
         return self._transactions.read(questions.about(name, at_ns))

@@ -37,6 +37,9 @@ COMPONENTS_MAX = 100_000
 MESSAGES_MAX, MESSAGES_SOUGHT_MAX = 1000, 10_000
 # What `messages` gives out.
 MESSAGES = KINDS["message"].arrow
+# What `doings` gives out, and of how many at most.
+DOINGS = pa.schema([("job", pa.string()), ("uid", pa.int64()), ("node", pa.string()), *((name, pa.int64()) for name in ("read_ops", "read_bytes", "write_ops", "write_bytes", "metadata_ops"))])
+DOINGS_MAX = 100_000
 # In the place of an event's name: any event.
 ANY_EVENT = "*"
 # What `samples` gives out.
@@ -329,6 +332,12 @@ class Store(Droppable, Orderly, Summarisable, Protocol):
         touch [from_s, to_s), widened to whole steps. Such middles are sought from a week before `since_s` on (default: from_s). known: as `runs`. given: as
         `Window.given` of the job; the time is [from_s, to_s).
         Raises ValueError for more than SECONDS_STEPS_MAX steps, and TooManyRuns where they have to be worked out of more runs than can be held."""
+        ...
+
+    def doings(self, from_ns: int, to_ns: int) -> pa.Table:
+        """Who did how much of late: by the job that runs claim and their user, and, of those that claim none, by node and user (null: nobody's), the amounts of all that touch
+        [from_ns, to_ns] and succeeded, each whole. As DOINGS, the busiest by operations first, DOINGS_MAX of them; in one pass over the runs of that time, however many jobs there are. Groups
+        of nodes that are away are left out."""
         ...
 
     def version(self, job: str, window: Window | None = None) -> int:

@@ -36,7 +36,7 @@ from pipeline.store.duckdb_books import (
     write_books,
 )
 from pipeline.store.duckdb_file import DuckDBFile
-from pipeline.store.duckdb_runs import MERGE_ABOVE, MERGED_COLUMNS, merged_runs, quoted, seconds
+from pipeline.store.duckdb_runs import MERGE_ABOVE, MERGED_COLUMNS, doings, merged_runs, quoted, seconds
 from pipeline.store.duckdb_tables import by_table, insert, roll_back, table_of
 from pipeline.store.duckdb_versions import OF_NODES, Asked, claimed, in_window, of_given, of_nodes, within
 from pipeline.store.mark import Key, Mark
@@ -541,6 +541,11 @@ class DuckDBStore:
         """See `Store.seconds`: worked out of the runs, whenever they began."""
         with self._file.reading() as cursor:
             return seconds(cursor, job, uid, nodes, from_s, to_s, step_s, of_nodes, RUNS_MAX, given)
+
+    def doings(self, from_ns: int, to_ns: int) -> pa.Table:
+        """See `Store.doings`."""
+        with self._file.reading() as cursor:
+            return doings(cursor, from_ns, to_ns)
 
     def version(self, job: str, window: Window | None = None) -> int:
         """See `Store.version`."""

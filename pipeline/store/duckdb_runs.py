@@ -7,9 +7,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from pipeline.rollup import CLASS_OF_OP, NODE_PROCESS, NOTHING, SECOND_NS, outcomes, roll_up, table
+from pipeline.rollup import CLASS_OF_OP, METADATA, NODE_PROCESS, NOTHING, READ, SECOND_NS, WRITE, outcomes, roll_up, table
 from pipeline.schema import HISTOGRAM_BINS
-from pipeline.store import SECONDS_STEPS_MAX, Given, TooManyRuns
+from pipeline.store import DOINGS, DOINGS_MAX, SECONDS_STEPS_MAX, Given, TooManyRuns
 from pipeline.store.duckdb_versions import of_job
 
 # Runs that began and ended in one slot of the clock merge. A second has a whole number of slots, so that the highest second stays exact.
@@ -103,3 +103,12 @@ def seconds(
     found = roll_up(np.zeros(len(kind), dtype=np.int64), outcomes(kind, errno), *columns)
     inside = (found.second < to_s) & (found.second + found.seconds > from_s)
     return table(found.second[inside], found.seconds[inside], found.sums[inside], step_s)
+
+
+def doings(cursor: duckdb.DuckDBPyConnection, from_ns: int, to_ns: int) -> pa.Table:
+    """See `pipeline.store.Store.doings`."""
+    amounts = {"read_ops": ("count", READ), "read_bytes": ("bytes", READ), "write_ops": ("count", WRITE), "write_bytes": ("bytes", WRITE), "metadata_ops": ("count", METADATA)}
+    sums = ", ".join(f'least(coalesce(sum("{of}") FILTER (class = {kind}), 0), {LARGEST})::BIGINT AS {name}' for name, (of, kind) in amounts.items())
+    of = f'SELECT job, uid, CASE WHEN job IS NULL THEN node END AS node, ({_CLASS}) AS class, "count", "bytes" FROM runs WHERE "start" <= $to AND "end" >= $from AND errno = 0'
+    query = f"SELECT job, uid, node, {sums} FROM ({of}) WHERE class <> {NOTHING} GROUP BY job, uid, node ORDER BY sum(\"count\") DESC LIMIT {DOINGS_MAX}"
+    return cursor.sql(query, params={"from": from_ns, "to": to_ns}).to_arrow_table().cast(DOINGS)

@@ -19,6 +19,7 @@ from . import archives, audit, components, deep, errors, findings, jobs, layers,
 from .agents import Agents
 from .analysis import Analyses
 from .as_json import Json
+from .behind import Behind
 from .cache import Cache, ProcessCache
 from .charts import Charts
 from .component_charts import ComponentCharts
@@ -28,6 +29,7 @@ from .detection import Detection
 from .kept import Kept
 from .layer_answers import LayerAnswers
 from .lists import Lists
+from .live import Live
 from .node_charts import NodeCharts
 from .second_pass import SecondPass
 from .signin import SignIn
@@ -87,6 +89,8 @@ def create_app(
     audits = Kept(long_at_work)
     cache = ProcessCache() if cache is None else cache
     traces = Traces(analyses)
+    bounds = Bounds() if bounds is None else bounds
+    behind = Behind(jobdb, store, bounds)
     context = app.extensions["bellrock"] = Context(
         jobdb=jobdb,
         accounts=jobdb.accounts,
@@ -98,7 +102,7 @@ def create_app(
         component_charts=ComponentCharts(store, cache),
         layers=LayerAnswers(store, jobdb, analyses, cache, long_at_work, time.time_ns),
         deep=DeepAnswers(analyses, jobdb, cache, traces),
-        detection=Detection(jobdb, analyses, Bounds() if bounds is None else bounds, limits, rules),
+        detection=Detection(jobdb, analyses, bounds, Live(jobdb, store, analyses, bounds, behind), behind, limits, rules),
         lists=Lists(jobdb, analyses, cache),
         agents=Agents(store, cache),
         told=Told(store),

@@ -155,6 +155,14 @@ class Analyses:
         analysis = self.get(job)
         return analysis.profile, analysis.runs.nodes
 
+    def now(self, job: Job, most: int) -> tuple[dict, Runs]:
+        """The profile of a running job, and its runs, for nobody who waits: what pages keep stays. Raises TooManyRuns for more than `most`."""
+        kept, _ = self._current(job)
+        if kept is not None:
+            return kept.profile, kept.runs
+        runs = self._read(job, most)
+        return _figures(runs, job), runs
+
     def settle(self, job: Job) -> bool:
         """Compute and store the profile of a settled job for nobody who waits: not where another thread has it in hand, and what pages keep
         stays. False where it was left out. Raises TooManyRuns."""

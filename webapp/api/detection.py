@@ -1,4 +1,4 @@
-"""The thread that looks for findings: in each job once its profile is stored, and again where that became another one."""
+"""The thread that looks for findings: in each job once its profile is stored, and again where that became another one. Beside it `live` looks at running jobs."""
 
 import contextlib
 import functools
@@ -9,15 +9,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from anomaly.harm import KINDS as HARM, Bounds, harm
+from anomaly.harm import KINDS as HARM, METADATA_STORM, Bounds, harm, settled
 from anomaly.history import Limits
 from anomaly.names import Rules
 from anomaly.slow_jobs import KINDS as SLOW, held_against, past_run
-from jobdb.findings import Looked
+from jobdb.findings import Finding, Looked
 from jobdb.job import Job
 from jobdb.repository import JobDB, JobDBError
 
 from .analysis import Analyses
+from .behind import Behind
+from .live import Live
 
 log = logging.getLogger(__name__)
 # Jobs' keys by their numbers.
@@ -34,8 +36,9 @@ class Detection:
     """Looks at one job after the other. Which are left to look at stands in the job database, and what is found is written together with that: killed at any moment, the next one goes on.
     `_lock` owns what `status` tells."""
 
-    def __init__(self, jobdb: JobDB, analyses: Analyses, bounds: Bounds, limits: Limits | None = None, rules: Rules | None = None) -> None:
-        self._jobdb, self._analyses, self._bounds, self._limits, self._rules = jobdb, analyses, bounds, limits or Limits(), rules or Rules()
+    def __init__(self, jobdb: JobDB, analyses: Analyses, bounds: Bounds, live: Live, behind: Behind, limits: Limits | None = None, rules: Rules | None = None) -> None:
+        self._jobdb, self._analyses, self._bounds, self._live, self._behind = jobdb, analyses, bounds, live, behind
+        self._limits, self._rules = limits or Limits(), rules or Rules()
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._looked = self._found = 0
         self._runs: dict[str, int] = {}
@@ -46,18 +49,22 @@ class Detection:
     def start(self) -> None:
         """Begin; returns at once."""
         self._thread.start()
+        self._live.start()
 
     def stop(self) -> None:
         """Ends it after the job in hand."""
         self._stop.set()
+        self._live.stop()
         if self._thread.is_alive():
             self._thread.join(JOIN_S)
 
     def status(self) -> dict[str, Any]:
-        """`jobs` that were looked at since the start, `findings` in them, `took_s` for all that, `runs`: how many were called what of `anomaly.history.STATUSES` when held against earlier ones, and `error`: why it cannot
-        go on, else None."""
+        """`jobs` that were looked at since the start, `findings` in them, `took_s` for all that, `runs`: how many were called what of `anomaly.history.STATUSES` when held against earlier ones, `skipped`: of
+        how many what lay behind them could not be told, `error`: why it cannot go on, else None, and `live`, see `Live.status`."""
         with self._lock:
-            return {"jobs": self._looked, "findings": self._found, "runs": dict(self._runs), "took_s": self._took_s, "error": self._error}
+            return {
+                "jobs": self._looked, "findings": self._found, "runs": dict(self._runs), "took_s": self._took_s, "skipped": self._behind.skipped, "error": self._error, "live": self._live.status(),
+            }  # fmt: skip
 
     def _run(self) -> None:
         with contextlib.suppress(OSError):
@@ -107,7 +114,12 @@ class Detection:
     def _look_at(self, jobs: Sequence[tuple[Job, int, Mapping[str, Any]]]) -> None:
         began_s = time.monotonic()
         profile_of = {job.key: profile for job, _, profile in jobs}
-        looks = [Looked(job, version, tuple(harm(job, profile, self._bounds)), past_run(job, profile, self._rules)) for job, version, profile in jobs]
+        storms = self._jobdb.findings.under(METADATA_STORM, list(profile_of))
+        looks = []
+        for job, version, profile in jobs:
+            if self._stop.is_set():
+                return
+            looks.append(self._looked_behind(job, version, profile, storms.get(job.key)))
         judge = functools.partial(self._held_against, profile_of)
         looks = self._jobdb.findings.looked_at_all(looks, (*HARM, *SLOW), judge, scale=self._limits.scale, kept=self._limits.kept)
         with self._lock:
@@ -116,6 +128,12 @@ class Detection:
                 status = "not-comparable" if look.run is None else look.run.status
                 self._runs[status] = self._runs.get(status, 0) + 1
             self._took_s += time.monotonic() - began_s
+
+    def _looked_behind(self, job: Job, version: int, profile: Mapping[str, Any], storm: Finding | None) -> Looked:
+        """storm: what is known of one of the job's."""
+        behind, kinds = self._behind.look(job, profile, job.end_ns or 0, lambda: self._analyses.runs(job))
+        found = (*settled(job, harm(job, profile, self._bounds), storm), *behind)
+        return Looked(job, version, found, past_run(job, profile, self._rules), kinds)
 
     def _held_against(self, profile_of: Mapping[str, Mapping[str, Any]], look: Looked, past: Sequence[tuple[int, bytes]], keys: Keys) -> Looked:
         return held_against(look, past, keys, profile_of[look.job.key], self._limits)

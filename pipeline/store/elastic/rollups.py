@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.rollup import COLUMNS, SECOND_NS, SUMS, RunColumns, by_who, run_columns, table
 from pipeline.schema import KINDS, ROLLUP
-from pipeline.store import SECONDS_STEPS_MAX, Given, StoreError, TooManyRuns
+from pipeline.store import DOINGS, DOINGS_MAX, SECONDS_STEPS_MAX, Given, StoreError, TooManyRuns
 from pipeline.store.elastic import names
 from pipeline.store.elastic.bulk import action
 from pipeline.store.elastic.reader import UNBOOKED, Reader, all_of
@@ -18,6 +18,8 @@ from pipeline.store.elastic.runs import of_job
 KIND = ROLLUP.name
 # Begins of long runs' middles, and lengths of each, that one question tells of: with the steps no more buckets than Elasticsearch gives out (65,536).
 LONGER_MAX = 100
+# Middles of runs that began up to so long before a time count in it, too.
+MIDDLES_S = 60
 _SUMS_AGG = {name: {"sum": {"field": name}} for name in SUMS}
 
 
@@ -106,6 +108,23 @@ def _written(
             length.append(seconds)
             sums.append([bucket[name]["value"] for name in SUMS])
     return _rows(second, length, sums)
+
+
+def doings(reader: Reader, from_ns: int, to_ns: int) -> pa.Table:
+    """See `pipeline.store.Store.doings`."""
+    from_s, to_s = from_ns // SECOND_NS, to_ns // SECOND_NS + 1
+    amounts = DOINGS.names[3:]
+    at_time = {"bool": {"should": [_time(gte=from_s, lt=to_s), all_of({"range": {"seconds": {"gt": 1}}}, _time(gte=from_s - MIDDLES_S, lt=to_s))], "minimum_should_match": 1}}
+    sums = {name: _SUMS_AGG[name] for name in amounts}
+    rows: list[dict[str, Any]] = []
+    for is_claimed, name in ((True, "job"), (False, "node")):
+        exists = {"exists": {"field": "job"}}
+        query = all_of(at_time, reader.committed(KIND), exists if is_claimed else {"bool": {"must_not": [exists]}})
+        sources = [{name: {"terms": {"field": name}}}, {"uid": {"terms": {"field": "uid", "missing_bucket": True}}}]
+        for bucket in reader.composite(reader.patterns(KIND, from_ns - MIDDLES_S * SECOND_NS, to_ns), query, sources, sums):
+            rows.append({"job": None, "node": None} | bucket["key"] | {amount: int(bucket[amount]["value"]) for amount in amounts})
+    rows.sort(key=lambda row: -(row["read_ops"] + row["write_ops"] + row["metadata_ops"]))
+    return pa.Table.from_pylist(rows[:DOINGS_MAX], schema=DOINGS)
 
 
 def _is_whole(terms: dict[str, Any]) -> bool:

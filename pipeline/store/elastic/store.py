@@ -257,6 +257,10 @@ class ElasticsearchStore:
             known if nodes is None else nodes,
         )
 
+    def doings(self, from_ns: int, to_ns: int) -> pa.Table:
+        """See `Store.doings`: of the sums that were written along with the runs, so without what others wrote."""
+        return self._ask(lambda reader: rollups.doings(reader, from_ns, to_ns), ())
+
     def version(self, job: str, window: Window | None = None) -> int:
         """See `Store.version`."""
         return self._ask(lambda reader: runs.versions(reader, [(job, window)]), _nodes_of(window))[0]

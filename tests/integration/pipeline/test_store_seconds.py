@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from pipeline.rollup import NOTHING, SCHEMA, SUMS, class_of
-from pipeline.store import SECONDS_STEPS_MAX
+from pipeline.store import DOINGS, SECONDS_STEPS_MAX
 from pipeline.store.elastic import names
 from pipeline.store.elastic.store import ElasticsearchStore
 from tests.unit.pipeline.events import T0, run_event
@@ -165,3 +165,26 @@ def test_runs_of_a_span_are_those_that_touch_it(store):
         found = store.runs("a", ["node", "seq"], None, (from_ns, to_ns)).to_pylist()
         touching = [(event["node"], event["seq"]) for event in events if event["job"] == "a" and event["start"] <= to_ns and event["end"] >= from_ns]
         assert sorted((row["node"], row["seq"]) for row in found) == sorted(touching)
+
+
+def test_who_did_how_much_of_late_is_told_by_job_user_and_node(store):
+    events = story(5)
+    store.append(events)
+    # All of it, and a part of which each run counts whole: no less than that, and no more than what began a little before.
+    for from_ns, to_ns in ((T0 - S, T0 + 200 * S), (T0 + 20 * S, T0 + 40 * S)):
+        found = {(row["job"], row["uid"], row["node"]): row for row in store.doings(from_ns, to_ns).to_pylist()}
+        wanted: dict[tuple, dict] = {}
+        for event in events:
+            kind = class_of(event["op"], event["errno"])
+            if kind < 3 and event["start"] <= to_ns and event["end"] >= from_ns:
+                of = wanted.setdefault((event["job"], event["uid"], event["node"] if event["job"] is None else None), dict.fromkeys(DOINGS.names[3:], 0))
+                prefix = ("read", "write", "metadata")[kind]
+                of[f"{prefix}_ops"] += event["count"]
+                if kind < 2:
+                    of[f"{prefix}_bytes"] += event["bytes"]
+        if from_ns < T0 or not isinstance(store, ElasticsearchStore):
+            assert {key: {name: row[name] for name in DOINGS.names[3:]} for key, row in found.items()} == wanted
+        else:
+            # Sums by second know no runs: of each the seconds count that lie in the time, and middles whole that began a little before.
+            assert found.keys() >= wanted.keys()
+    assert store.doings(T0 + 10_000 * S, T0 + 10_100 * S).num_rows == 0

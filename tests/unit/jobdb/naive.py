@@ -243,11 +243,27 @@ def profile(rows, phases, job):
         "mapped_bytes": total([row for row in good if row["op"] == "mmap"], "bytes"),
         "folded_ops": total([row for row in good if row["flags"] & 1], "count"),
         "io_nodes": len({row["node"] for row in reads + writes}),
+        "bearers": {"read": bearers(reads), "write": bearers(writes)},
         "slowest_s": slowest and slowest["slow_ns"] / 1e9,
         "granularity": "node" if rows and all(row["process"] == "node" or row["op"] in NOTICES for row in rows) and any(row["process"] == "node" for row in rows) else "process",
         "unseen_programs": len({(row["program"], row["file"]) for row in rows if row["op"] == "unseen"}),
         "latency": {"read": latency(reads), "write": latency(writes), "metadata": latency(metadata)},
     }
+
+
+def bearers(rows):
+    """The fewest processes, and nodes, that moved 90 % of the bytes."""
+    out = {}
+    for name, key in (("processes", lambda row: (row["node"], row["process"])), ("nodes", lambda row: row["node"])):
+        by = {}
+        for row in rows:
+            by[key(row)] = by.get(key(row), 0) + row["bytes"]
+        left, out[name] = sum(by.values()), 0
+        enough = left // 10
+        for amount in sorted(by.values(), reverse=True):
+            if left > enough:
+                left, out[name] = left - amount, out[name] + 1
+    return out
 
 
 def request_sizes(rows, uid):

@@ -13,7 +13,7 @@ from pipeline.archive.files import FileArchive
 from pipeline.retention import Keeper
 from pipeline.rollup import class_of, roll_up
 from pipeline.rollup import table as summed
-from pipeline.store import MESSAGES, SAMPLES, Heard, Progress, Proof, TooManyRuns, TooManySamples, named_samples
+from pipeline.store import DOINGS, MESSAGES, SAMPLES, Heard, Progress, Proof, TooManyRuns, TooManySamples, named_samples
 from pipeline.store.parts import Drops
 from pipeline.summary import rows_table
 from tests.unit.jobdb.tables import SCHEMA, T0, row, table
@@ -37,7 +37,7 @@ class FakeStore:
         self.marks, self.dead_letters, self.boots_beyond, self.audits = [], [], 0, 0
         self.parts, self.proofs_ended = 2, 0
         self.old, self.gone, self.gone_letters = [], [], {}
-        self.components_asked = self.samples_asked = 0
+        self.components_asked = self.samples_asked = self.doings_asked = 0
         self.samples_max, self.names_asked, self.read = 100_000, [], []
         self.message_rows = []
         self.summary_rows, self.until_ns = {"minutes": [], "hours": []}, 2**62
@@ -188,6 +188,19 @@ class FakeStore:
 
     def nodes(self, job, uid):
         return sorted({row["node"] for row in self.rows.get(job, []) if row["uid"] == uid})
+
+    def doings(self, from_ns, to_ns):
+        self.doings_asked += 1
+        found = {}
+        for job, rows in self.rows.items():
+            for r in rows:
+                what = {0: "read", 1: "write", 2: "metadata"}.get(class_of(r["op"], r["errno"]))
+                if what and r["start"] <= to_ns and r["end"] >= from_ns:
+                    of = found.setdefault((job, r["uid"], r["node"] if job is None else None), dict.fromkeys(DOINGS.names[3:], 0))
+                    of[f"{what}_ops"] += r["count"]
+                    if what != "metadata":
+                        of[f"{what}_bytes"] += r["bytes"]
+        return pa.Table.from_pylist([dict(zip(("job", "uid", "node"), key, strict=True)) | of for key, of in found.items()], schema=DOINGS)
 
     def version(self, job, window=None):
         return self.versions([(job, window)])[0]

@@ -76,6 +76,7 @@ export interface Profile extends Headline {
   mapped_bytes: number | null;
   folded_ops: number | null;
   io_nodes: number | null;
+  bearers: Record<"read" | "write", { processes: number; nodes: number }> | null;
   slowest_op: SlowestOp | null;
   latency: Latencies | null;
   phase_list: Phase[];

@@ -6,7 +6,7 @@ import { JobFigures } from "./job-figures";
 const profile: Profile = {
   job_id: "1", program: "dd", nodes: 1, processes: 4, io_processes: 3, runtime_s: 12.5, read_bytes: 1_073_741_825, write_bytes: 0, read_ops: 7, write_ops: 0,
   metadata_ops: 9, mdops_avg: 0.75, bandwidth_avg_read: 1234.5, bandwidth_avg_write: 0, bandwidth_peak_read: 4096, bandwidth_peak_write: 0, iops_avg: 1.5,
-  io_mode_read: "N-1", io_mode_write: null, files: 2, phases: 1, errors: 0, mapped_bytes: 0, folded_ops: 0, io_nodes: 1, slowest_op: null, latency: null, phase_list: [],
+  io_mode_read: "N-1", io_mode_write: null, files: 2, phases: 1, errors: 0, mapped_bytes: 0, folded_ops: 0, io_nodes: 1, bearers: null, slowest_op: null, latency: null, phase_list: [],
   operations: [], request_sizes: [], granularity: "process", unseen: [], unseen_programs: 0,
 };
 
