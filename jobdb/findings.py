@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 from .engine import Transactions
 from .finding_models import KEY_LENGTH_MAX, AnnotationRow, FindingCommentRow, FindingJobRow, FindingRow, PastRunRow, UnlookedRow
 from .job import Job, Owner
-from .job_rows import read_jobs, select_jobs
-from .models import FOREVER_NS, JobRow, PlaceRow, ProfileTextRow
+from .job_rows import has_profile, read_jobs, select_jobs
+from .models import FOREVER_NS, JobRow, PlaceRow, ProfileRow, ProfileTextRow
 from .types import TEXT_LENGTH_MAX
 from .weigh import weigh
 
@@ -196,8 +196,9 @@ class Findings:
         self._transactions.write(work)
 
     def unlooked(self, limit: int) -> list[tuple[Job, int, dict[str, Any]]]:
-        """Settled jobs whose profile, of this version, was not looked at, those first heard of before the others."""
+        """Settled jobs whose profile, of this version, was not looked at, those first heard of before the others. One of another format is none: it is worked out anew before."""
         query = select_jobs(UnlookedRow.version, ProfileTextRow.json).join(UnlookedRow, UnlookedRow.job == JobRow.id).join(ProfileTextRow, ProfileTextRow.job == JobRow.id)
+        query = query.join(ProfileRow, has_profile())
         query = query.order_by(UnlookedRow.job).limit(limit)
 
         def work(session: Session) -> list[tuple[Job, int, dict[str, Any]]]:

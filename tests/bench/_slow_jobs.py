@@ -27,7 +27,9 @@ from jobdb.models import JobRow, ProfileRow, ProfileTextRow
 from jobdb.profile import FORMAT
 from jobdb.repository import JobDB
 from tests.bench._month import Month
+from webapp.api.behind import Behind
 from webapp.api.detection import Detection
+from webapp.api.live import Live
 
 LIMITS = Limits()
 LOST_S, HELD_UP = LIMITS.lost_s, 1.3
@@ -135,7 +137,9 @@ def history_s(count: int = JOBS) -> float:
     with tempfile.TemporaryDirectory() as folder:
         jobdb = JobDB(Access(f"sqlite:///{Path(folder) / 'jobs.db'}"))
         _fill(jobdb, count, rng)
-        detection = Detection(jobdb, cast(Any, None), Bounds())
+        store, bounds = cast(Any, None), Bounds()  # without servers nothing lies behind a job
+        behind = Behind(jobdb, store, bounds)
+        detection = Detection(jobdb, store, bounds, Live(jobdb, store, store, bounds, behind), behind)
         began_s = time.process_time()
         detection.look()
         took_s = time.process_time() - began_s
@@ -152,7 +156,7 @@ def _fill(jobdb: JobDB, count: int, rng: np.random.Generator) -> None:
     def text(number: int) -> str:
         each_s = (5 + programs[number] % 40) * pace[number]
         listed = [
-            {"start_ns": 10**12 * step, "end_ns": 10**12 * step + int(each_s * S), "read_bytes": 0, "write_bytes": int(1e9 + 1e7 * programs[number]), "metadata_ops": 2} for step in range(PHASES)
+            {"start_ns": 10**12 * step, "end_ns": 10**12 * step + int(each_s * S), "read_bytes": 0, "write_bytes": int(1e9 + 1e7 * programs[number]), "metadata_ops": 2, "mdops": 0.0} for step in range(PHASES)
         ]  # fmt: skip
         told = {"metadata_ops": 16, "mdops_avg": 0.1, "operations": [], "request_sizes": [], "io_nodes": 4, "io_mode_write": "N-N", "write_bytes": 8 * 10**9, "bandwidth_avg_write": 1e8}
         return json.dumps({**told, "nodes": 4 * (1 + int(programs[number]) % 4), "processes": 16, "phase_list": listed})

@@ -100,8 +100,9 @@ class Detection:
                 self._look_at([(job, version, profile)])
             except JobDBError:
                 raise
-            except Exception:
-                log.exception("detection: job %s cannot be looked at, which is a fault of Bellrock", job.key[:200])
+            except Exception as error:
+                log.warning("detection: job %s cannot be looked at: %r; this is a fault of Bellrock", job.key[:200], error)
+                log.debug("detection failed", exc_info=True)
                 self._jobdb.findings.looked_at(job, version, (), ())
 
     def look_at(self, job: Job) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import text
 
 from jobdb.findings import AGGRESSOR, SUBJECT, VICTIM, Annotation, FindingError, Found, Looked, PastRun, Sought
 from jobdb.job import Owner
@@ -92,6 +93,10 @@ def test_each_new_profile_is_looked_at_once_and_what_is_no_longer_found_goes_unl
     jobdb.put_profile("b", 4, {"x": 2})
     (a, version, profile), (b, *_) = jobdb.findings.unlooked(10)
     assert (a.key, version, profile, b.key) == ("a", 3, {"x": 1}, "b") and [job.key for job, *_ in jobdb.findings.unlooked(1)] == ["a"]
+    for added, keys in ((-1, []), (1, ["a", "b"])):  # that of an older version waits until it is worked out anew
+        with jobdb._engine.begin() as connection:
+            connection.execute(text("UPDATE profiles SET format = format + :added"), {"added": added})
+        assert [job.key for job, *_ in jobdb.findings.unlooked(10)] == keys
     kinds = ("storm", "small", "shared", "said")
     told = [Found(kind, "a", "info", 1, 2, "", {}, jobs=(("a", SUBJECT),)) for kind in kinds]
     jobdb.findings.looked_at(a, 3, kinds, told)
