@@ -107,6 +107,26 @@ class Screening:
             self._minute += 1
         return ended
 
+    def skip(self, minutes: int) -> None:
+        """So many minutes of which there are no data of any server."""
+        self._state.late_unseen[self._state.is_open] += minutes
+        self._minute += minutes
+
+    def reshape(self, kept: np.ndarray, more: int) -> None:
+        """From now on there are those of the servers at the places `kept`, in this order, and behind them so many new ones."""
+        for field in fields(_State):
+            values = getattr(self._state, field.name)
+            setattr(self._state, field.name, np.concatenate([values[kept], _none(field.name, more)]))
+
+    def suspected(self) -> dict[int, int]:
+        """Those that are slow, or may turn out to be: since which minute, by their number."""
+        state = self._state
+        return {int(one): int(state.begin[one]) for one in np.flatnonzero(state.is_open | (state.rise > 0))}
+
+    def own(self, component: int) -> float:
+        """How much slower than others a server is by itself, logarithm."""
+        return float(self._state.own[component])
+
     def open(self) -> list[Episode]:
         """Those that last."""
         return self._episodes(np.flatnonzero(self._state.is_open), is_over=False)

@@ -188,7 +188,8 @@ class Archive:
 @dataclass(frozen=True)
 class Findings:
     """Whether the server looks for findings by itself, and from where on a job's I/O is one; see `anomaly.harm.Bounds`. event_rules: a path, "" for none: a site's own rules
-    of which messages tell of known events; see `anomaly.log_rules`. programs: rules for their names, see `anomaly.names.Rules`; slow_: from where on a job is slow, see `anomaly.history.Limits`."""
+    of which messages tell of known events; see `anomaly.log_rules`. programs: rules for their names, see `anomaly.names.Rules`; slow_: from where on a job is slow, see `anomaly.history.Limits`.
+    slow_osts, slow_forwarding, servers_: see `webapp.api.slow_servers.Settings`; peaks: 0 where they are learnt."""
 
     run: bool = True
     mdops: int = _between(1, 10**9, default=300)
@@ -206,6 +207,15 @@ class Findings:
     slow_runs: int = _between(5, 1000, default=8)
     slow_kept: int = _between(10, 1000, default=100)
     slow_scale: float = _between(1.0, 100.0, default=1.25)
+    slow_osts: bool = True
+    slow_forwarding: bool = False
+    servers_learn_hours: int = _between(1, 24 * 30, default=24)
+    servers_first_days: int = _between(1, 3650, default=7)
+    servers_delay_s: int = _between(0, 86_400, default=300)
+    reported_percent: int = _between(1, 100, default=30)
+    reported_minutes: int = _between(1, 7 * 24 * 60, default=60)
+    peak_ost_mib_s: int = _between(0, 1 << 30, default=0)
+    peak_forwarding_mib_s: int = _between(0, 1 << 30, default=0)
 
 
 @dataclass(frozen=True)

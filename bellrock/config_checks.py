@@ -51,6 +51,11 @@ def check(config: "Config", where: str, source: Callable[[str], str]) -> None:
     _check_scheduler(config.scheduler, where)
     _check_path("metrics.token_file", config.metrics.token_file, where)
     _check_path("findings.event_rules", config.findings.event_rules, where)
+    if config.findings.servers_first_days * 24 < config.findings.servers_learn_hours:
+        raise UsageError(
+            f"{where}: findings.servers_first_days = {config.findings.servers_first_days} is less than findings.servers_learn_hours = {config.findings.servers_learn_hours}",
+            "what is learnt from is held against itself: begin at least as far back",
+        )
     if not _GROUP.fullmatch(config.group.name):
         raise UsageError(f"{source('group.name')}: group.name = {config.group.name!r} cannot be part of an index's name", "take up to 32 of a-z, 0-9 and _")
     if not _GROUP.fullmatch(config.archive.group) or not config.archive.group:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pipeline.sink import Sink
     from webapp.api.cache import Cache
     from webapp.api.second_pass import SecondPass
+    from webapp.api.slow_servers import Settings
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +124,21 @@ def slow_jobs_of(config: Config) -> "tuple[Limits, names.Rules]":
         return limits, Rules(own.programs)
     except BadRule as error:
         raise UsageError(f"findings.programs: {error}", "docs/detection.md tells how rules are written") from error
+
+
+def slow_of(config: Config) -> "Settings":
+    """How slow servers are looked for."""
+    from anomaly.episodes import Report
+    from anomaly.slow import Rules
+    from anomaly.slow_findings import SLOW_FORWARDING, SLOW_OST
+    from webapp.api.slow_servers import KINDS, UNSURE, Settings
+
+    own = config.findings
+    peaks = {SLOW_OST: own.peak_ost_mib_s, SLOW_FORWARDING: own.peak_forwarding_mib_s}
+    report = Report(own.reported_percent / 100, own.reported_minutes)
+    rules = {name: Rules(kind.classes, own.servers_learn_hours * 60, peaks[name] * float(1 << 20), report, UNSURE[name]) for name, kind in KINDS.items()}
+    kinds = tuple(kind for kind, is_on in zip(KINDS, (own.slow_osts, own.slow_forwarding), strict=True) if is_on)
+    return Settings(kinds, own.servers_delay_s, own.servers_first_days, rules)
 
 
 def open_jobdb(config: Config, state: Path) -> "JobDB":

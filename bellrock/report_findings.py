@@ -46,6 +46,21 @@ def held_against(job: str, run: Mapping[str, Any] | None) -> str:
     return f"job {text.plain(job)}, {text.plain(run['program'])} on {run['nodes']} nodes with {run['processes']} processes: {_HELD.get(run['status'], text.plain(run['status']))}"
 
 
+def looked(status: Mapping[str, Any]) -> RenderableType:
+    """How far the server is with looking for findings."""
+    rows = [("jobs", f"{status['jobs']:,} looked at since its start, {status['findings']:,} findings in them, in {status['took_s']:.1f} s")]
+    for kind, one in status["slow_servers"].items():
+        if one["until_ns"] is None:
+            rows.append((kind, "nobody has told of such servers"))
+            continue
+        doing = "learns what demands take" if one["is_learning"] else f"{one['lasting']:,} slow"
+        told = f"up to {text.instant(one['until_ns'])}: {one['servers']:,} servers, {doing}; since its start {one['minutes']:,} minutes, {one['findings']:,} findings, in {one['took_s']:.1f} s, the last look {one['last_s']:.2f} s"
+        rows.append((kind, told + (f"; {one['left_out']:,} samples in which something made no sense" if one["left_out"] else "")))
+    if status["error"]:
+        rows.append(("it cannot go on", status["error"]))
+    return _pairs(rows)
+
+
 def subject(one: Mapping[str, Any]) -> str:
     """What a finding is about: its component, else its jobs."""
     if one["node"]:
@@ -58,12 +73,28 @@ def explained(answer: Mapping[str, Any]) -> RenderableType:
     one = answer["finding"]
     head = Text(f"{one['id']}  {text.plain(one['kind'])}", "bold")
     head.append(f"  {one['severity']}", STYLES[one["severity"]])
-    parts: list[RenderableType] = [head, _pairs(_about(one)), Text("\nwhat it rests on", "bold"), _pairs(_lines(answer["evidence"]))]
+    parts: list[RenderableType] = [head, _pairs(_about(one)), Text("\nwhat it rests on", "bold"), _pairs(_lines(_arithmetic(answer["evidence"])))]
     if answer["annotations"]:
         parts += [Text("\nknown events of its time", "bold"), _pairs((text.instant(event["begin_ns"]), f"{event['kind']} {event['node']} {event['text']}") for event in answer["annotations"])]
     if answer["comments"]:
         parts += [Text("\nwhat was said", "bold"), _pairs((text.instant(said["at_ns"]), f"{said['author']}: {said['text']}") for said in answer["comments"])]
     return Group(*parts)
+
+
+def _arithmetic(evidence: Any) -> Any:
+    """Of a slow server first the sums that make it one, as they are worked out."""
+    rows = evidence.get("demand") if isinstance(evidence, Mapping) else None
+    if not isinstance(rows, list):
+        return evidence
+    told = {
+        f"{row['requests']} requests": f"{_figure(row['number'])} × {_figure(row['operation_s'])} s + {_figure(row['bytes'])} B × {_figure(row['byte_s'])} s = {_figure(row['should_take_s'])} s; "
+        f"they took {_figure(row['took_s'])} s"
+        for row in rows
+    }  # fmt: skip
+    told["in all"] = f"{_figure(evidence['took_s'])} s ÷ {_figure(evidence['should_take_s'])} s = {_figure(evidence['times_in_all'])} times"
+    series = [{"at": text.instant(point["t_ns"]), "times": point["times"], "others": point["others"]} for point in evidence["series"]]
+    told |= {name.removesuffix("_ns"): text.instant(evidence[name]) for name in ("found_ns", "until_ns")}
+    return told | {name: value for name, value in evidence.items() if name not in ("found_ns", "until_ns", "demand", "took_s", "should_take_s", "times_in_all", "series")} | {"series": series}
 
 
 def _about(one: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

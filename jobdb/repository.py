@@ -20,7 +20,7 @@ from .launches import apply
 from .ended import settled_after, touching
 from .finding_models import UnlookedRow
 from .findings import Findings
-from .layers.others import Anywhere, OnNodes, anywhere, on_nodes, owners
+from .layers.others import Anywhere, OnNodes, anywhere, keys, on_nodes, owners
 from .models import FIGURES, ClockRow, JobRow, PlaceRow, ProfileRow, ProfileTextRow, QueueNodeRow, QueueRow
 from .profile import FORMAT
 from .queue import Problem, QueueJob, QueueKey
@@ -260,6 +260,14 @@ class JobDB:
     def owners(self, names: Iterable[str], from_ns: int, to_ns: int) -> dict[str, tuple[str, int]]:
         """Whose jobs ran in a time, see `jobdb.layers.others.owners`."""
         return self._transactions.read(owners(set(names), from_ns, to_ns))
+
+    def keys(self, names: Iterable[str], from_ns: int, to_ns: int) -> dict[str, str]:
+        """Which jobs those of some names were in a time, see `jobdb.layers.others.keys`."""
+        return self._transactions.read(keys(set(names), from_ns, to_ns))
+
+    def jobs_on(self, nodes: Iterable[str], from_ns: int, to_ns: int) -> OnNodes:
+        """Which jobs had some nodes in a time, see `jobdb.layers.others.on_nodes`."""
+        return self._transactions.read(on_nodes("", set(nodes), from_ns, to_ns))
 
     # -- settling
 

@@ -98,20 +98,29 @@ def explain(number: int, as_json: bool) -> None:
 
 @click.command(
     short_help="Look for findings in jobs now.",
-    help=f"""Look for findings in JOBs that have ended, now, as the server does by itself once a job has settled.
+    help=f"""Look for findings in JOBs that have ended, now, as the server does by itself once a job has settled. Without any JOB, tell how far it is with what it looks at.
 
 \b
 Examples:
   bellrock detect 4711
+  bellrock detect                            how far the server is
 
 {EXIT_CODES}""",
 )
-@click.argument("jobs", metavar="JOB…", nargs=-1, required=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON array of findings.")
+@click.argument("jobs", metavar="JOB…", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="One JSON array of findings; without any JOB an object.")
 def detect(jobs: tuple[str, ...], as_json: bool) -> None:
     from bellrock import report_findings
 
     found: list[dict[str, Any]] = []
+    if not jobs:
+        with server_for("findings") as lease:
+            status = lease.client.get("/api/v1/status")["detection"]
+        if as_json:
+            output.show_json(status)
+        else:
+            output.show(report_findings.looked(status))
+        return
     looks: dict[str, dict[str, Any] | None] = {}
     with server_for("findings") as lease, console.waiting("looking") as wait:
         for job in jobs:

@@ -134,6 +134,20 @@ def owners(names: Collection[str], from_ns: int, to_ns: int) -> Callable[[Sessio
     return work
 
 
+def keys(names: Collection[str], from_ns: int, to_ns: int) -> Callable[[Session], dict[str, str]]:
+    """By name, as of `owners`, the key of the job that it was."""
+
+    def work(session: Session) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for some in _parts(sorted(names)):
+            query = select(JobRow.job_id, JobRow.key).where(*_in_time(from_ns, to_ns), JobRow.job_id.in_(some) | JobRow.key.in_(some))
+            for job_id, key in session.execute(query.order_by(JobRow.start_ns)):
+                found |= dict.fromkeys((job_id, key), key)
+        return found
+
+    return work
+
+
 def _in_time(from_ns: int, to_ns: int) -> tuple[Any, ...]:
     return JobRow.start_ns >= from_ns - LONG_NS, JobRow.start_ns < to_ns, _UNTIL > from_ns
 

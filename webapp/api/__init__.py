@@ -33,6 +33,7 @@ from .live import Live
 from .node_charts import NodeCharts
 from .second_pass import SecondPass
 from .signin import SignIn
+from .slow_servers import Settings, SlowServers
 from .threads import Threads
 from .told import Told
 from .trace import Traces
@@ -61,6 +62,7 @@ def create_app(
     bounds: Bounds | None = None,
     limits: Limits | None = None,
     rules: Rules | None = None,
+    slow: Settings | None = None,
 ) -> Flask:
     """The WSGI application.
 
@@ -70,7 +72,7 @@ def create_app(
     administrators without signing in; default True), KEY (who shows it as a token is one, too, though not through a proxy; default "": none), SCRAPE_TOKEN (who shows it may ask for /metrics and nothing else; default "": none), THREADS (that answer requests, at least THREADS_MIN; default 16), or any of
     Flask's. status: tells version, started_ns and ingest for /api/v1/status. keeper: drops what is older than it is to be kept.
     cache: of charts; default one in this process. second_pass: fills the archive, which then answers for what retention dropped. bounds: from where on a job's I/O is a finding; limits: from where on it is slow; rules: how
-    programs are named.
+    programs are named. slow: how slow servers are looked for.
     """
     app = Flask(__name__, static_folder=None)
     app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PROXY_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="", SCRAPE_TOKEN="")
@@ -102,7 +104,7 @@ def create_app(
         component_charts=ComponentCharts(store, cache),
         layers=LayerAnswers(store, jobdb, analyses, cache, long_at_work, time.time_ns),
         deep=DeepAnswers(analyses, jobdb, cache, traces),
-        detection=Detection(jobdb, analyses, bounds, Live(jobdb, store, analyses, bounds, behind), behind, limits, rules),
+        detection=Detection(jobdb, analyses, bounds, Live(jobdb, store, analyses, bounds, behind), behind, limits, rules, (SlowServers(jobdb, store, slow or Settings()),)),
         lists=Lists(jobdb, analyses, cache),
         agents=Agents(store, cache),
         told=Told(store),

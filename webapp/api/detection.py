@@ -1,4 +1,4 @@
-"""The thread that looks for findings: in each job once its profile is stored, and again where that became another one. Beside it `live` looks at running jobs."""
+"""The thread that looks for findings: in each job once its profile is stored, and again where that became another one; then whatever other detectors look at. Beside it `live` looks at running jobs."""
 
 import contextlib
 import functools
@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from anomaly.harm import KINDS as HARM, METADATA_STORM, Bounds, harm, settled
 from anomaly.history import Limits
@@ -16,6 +16,7 @@ from anomaly.slow_jobs import KINDS as SLOW, held_against, past_run
 from jobdb.findings import Finding, Looked
 from jobdb.job import Job
 from jobdb.repository import JobDB, JobDBError
+from pipeline.store import StoreError
 
 from .analysis import Analyses
 from .behind import Behind
@@ -32,12 +33,28 @@ NICE = 19
 JOIN_S = 10.0
 
 
+class Detector(Protocol):
+    """What has its turn each LOOK_EVERY_S. name: of its part of `Detection.status`."""
+
+    name: str
+
+    def look(self, stop: threading.Event) -> None:
+        """Looks at what is new, for some seconds at most, and no longer than until `stop` is set. Raises JobDBError and StoreError."""
+        ...
+
+    def status(self) -> dict[str, Any]:
+        """Fit for JSON."""
+        ...
+
+
 class Detection:
-    """Looks at one job after the other. Which are left to look at stands in the job database, and what is found is written together with that: killed at any moment, the next one goes on.
+    """Looks at one job after the other, then lets `detectors` look, each by its own. Which are left to look at stands in the job database, and what is found is written together with that: killed at any moment, the next one goes on.
     `_lock` owns what `status` tells."""
 
-    def __init__(self, jobdb: JobDB, analyses: Analyses, bounds: Bounds, live: Live, behind: Behind, limits: Limits | None = None, rules: Rules | None = None) -> None:
-        self._jobdb, self._analyses, self._bounds, self._live, self._behind = jobdb, analyses, bounds, live, behind
+    def __init__(
+        self, jobdb: JobDB, analyses: Analyses, bounds: Bounds, live: Live, behind: Behind, limits: Limits | None = None, rules: Rules | None = None, detectors: tuple[Detector, ...] = ()
+    ) -> None:
+        self._jobdb, self._analyses, self._bounds, self._live, self._behind, self._detectors = jobdb, analyses, bounds, live, behind, detectors
         self._limits, self._rules = limits or Limits(), rules or Rules()
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._looked = self._found = 0
@@ -60,35 +77,41 @@ class Detection:
 
     def status(self) -> dict[str, Any]:
         """`jobs` that were looked at since the start, `findings` in them, `took_s` for all that, `runs`: how many were called what of `anomaly.history.STATUSES` when held against earlier ones, `skipped`: of
-        how many what lay behind them could not be told, `error`: why it cannot go on, else None, and `live`, see `Live.status`."""
+        how many what lay behind them could not be told, `error`: why it cannot go on, else None, `live`, see `Live.status`, and what each detector tells, by its name."""
         with self._lock:
             return {
                 "jobs": self._looked, "findings": self._found, "runs": dict(self._runs), "took_s": self._took_s, "skipped": self._behind.skipped, "error": self._error, "live": self._live.status(),
+                **{one.name: one.status() for one in self._detectors},
             }  # fmt: skip
 
     def _run(self) -> None:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         while not self._stop.is_set():
-            try:
-                self.look()
-                self._say(None)
-            except JobDBError as error:
-                self._say(str(error))
-            except Exception as error:
-                self._say(f"{error!r}; this is a fault of Bellrock, see the log")
-                log.exception("detection failed")
+            errors = [self._try(self.look), *(self._try(lambda one=one: one.look(self._stop)) for one in self._detectors)]
+            self._say(next((error for error in errors if error is not None), None))
             self._stop.wait(LOOK_EVERY_S)
 
+    def _try(self, look: Callable[[], None]) -> str | None:
+        """Looks; returns why that could not be."""
+        try:
+            look()
+        except (JobDBError, StoreError) as error:
+            return str(error)
+        except Exception as error:
+            log.exception("detection failed")
+            return f"{error!r}; this is a fault of Bellrock, see the log"
+        return None
+
     def look(self) -> None:
-        """Looks at all profiles that are new. Raises JobDBError."""
+        """Looks at all profiles that are new. Raises JobDBError and StoreError."""
         while not self._stop.is_set():
             waiting = self._jobdb.findings.unlooked(JOBS_AT_ONCE)
             if not waiting:
                 return
             try:
                 self._look_at(waiting)
-            except JobDBError:
+            except (JobDBError, StoreError):
                 raise
             except Exception:
                 self._look_at_each(waiting)
@@ -98,7 +121,7 @@ class Detection:
         for job, version, profile in jobs:
             try:
                 self._look_at([(job, version, profile)])
-            except JobDBError:
+            except (JobDBError, StoreError):
                 raise
             except Exception as error:
                 log.warning("detection: job %s cannot be looked at: %r; this is a fault of Bellrock", job.key[:200], error)
