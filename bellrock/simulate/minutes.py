@@ -1,7 +1,7 @@
 """What real sources would have shown of a virtual machine's components, and of its jobs, summed by minute, without trees or records: the same loads cut at the same
 looks, with the same waits, so that a minute is the sum of what the true agent would tell of it. A day at a time, so that a month takes no more memory than a day."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -79,12 +79,15 @@ class MetadataMinutes:
 
 @dataclass(frozen=True)
 class JobSeconds:
-    """Seconds in which jobs read or wrote, one element each, by job and second: bytes by forwarding nodes. second: since the machine began to work."""
+    """Seconds in which jobs did I/O, one element each, by job and second: bytes, and operations, by forwarding nodes. second: since the machine began to work."""
 
     job: np.ndarray
     second: np.ndarray
     read_bytes: np.ndarray
     write_bytes: np.ndarray
+    read_ops: np.ndarray
+    write_ops: np.ndarray
+    metadata_ops: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -300,23 +303,13 @@ class _Part:
         return MetadataMinutes(ops, *sums)
 
     def _seconds(self) -> JobSeconds:
-        rows = self._sight.activity.forwarding.rows.of_ops(("read", "write"))
-        done = moved(rows, 1000, (1, self._sight.seconds))
-        key, where = np.unique(rows.job[done.row].astype(np.int64) << 32 | (done.look - 1), return_inverse=True)
-        sums = np.zeros((2, len(key)), dtype=np.int64)
-        np.add.at(sums, ((rows.op[done.row] == WRITE).astype(np.int64), where), done.bytes)
+        rows = self._sight.activity.forwarding.rows
+        key, sums = _by_job(rows, moved(rows, 1000, (1, self._sight.seconds)), lambda look: look - 1)
         return JobSeconds((key >> 32).astype(np.int32), ((key & 0xFFFFFFFF) + self._begin_s).astype(np.int32), *sums)
 
     def _count_jobs(self, layer: str, rows: Rows, done: Moved, component: int) -> None:
         """Adds what jobs asked a component for: columns of JobMinutes."""
-        op = rows.op[done.row]
-        key, where = np.unique(rows.job[done.row].astype(np.int64) << 32 | self._minute(done.look), return_inverse=True)
-        sums = np.zeros((5, len(key)), dtype=np.int64)
-        for place, is_of, values in (
-            (0, op == READ, done.bytes), (1, op == WRITE, done.bytes), (2, op == READ, done.operations), (3, op == WRITE, done.operations),
-            (4, IS_METADATA[op], done.operations),
-        ):  # fmt: skip
-            np.add.at(sums[place], where[is_of], values[is_of])
+        key, sums = _by_job(rows, done, self._minute)
         whose = [key >> 32, np.full(len(key), JOB_LAYERS.index(layer)), np.full(len(key), component), (key & 0xFFFFFFFF) + self._begin_s // MINUTE_S]
         self._jobs.append(np.vstack([*whose, sums]))
 
@@ -324,6 +317,19 @@ class _Part:
         told = np.concatenate([np.zeros((len(fields(JobMinutes)), 0), dtype=np.int64), *self._jobs], axis=1)
         job, layer, component, minute, *sums = told[:, np.lexsort((told[3], told[2], told[1], told[0]))]
         return JobMinutes(job.astype(np.int32), layer.astype(np.int8), component.astype(np.int16), minute.astype(np.int32), *sums)
+
+
+def _by_job(rows: Rows, done: Moved, place: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """What jobs did: job << 32 | place, in order, and of each bytes read and written, reads, writes and metadata operations, shape (5, keys). place: of looks."""
+    op = rows.op[done.row]
+    key, where = np.unique(rows.job[done.row].astype(np.int64) << 32 | place(done.look), return_inverse=True)
+    sums = np.zeros((5, len(key)), dtype=np.int64)
+    for at, is_of, values in (
+        (0, op == READ, done.bytes), (1, op == WRITE, done.bytes), (2, op == READ, done.operations), (3, op == WRITE, done.operations),
+        (4, IS_METADATA[op], done.operations),
+    ):  # fmt: skip
+        np.add.at(sums[at], where[is_of], values[is_of])
+    return key, sums
 
 
 def _grouped(done: Moved, of: np.ndarray, is_write: np.ndarray) -> tuple[Any, ...]:

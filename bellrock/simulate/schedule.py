@@ -30,12 +30,14 @@ AGGRESSOR_CYCLES_MAX = 48
 AGGRESSOR_LATE_S = 120.0
 AGGRESSOR_LARGER = 5
 FIRST_ID = 100_000
+# One who asks for less of each server is in nobody's way, and what is lost of less of the full speed is not told, so that few have to be left out (`Plan.tells_lost`).
+ASKS_MIN, LOST_MIN = 0.05, 0.02
 
 
 @dataclass(frozen=True)
 class Plan:
     """hours: in which jobs begin; those that run then come to their ends. intensity: how many times as much I/O as described is done in the same time. noise: what
-    there is besides faults, if anything."""
+    there is besides faults, if anything. tells_lost: of each run what it lost to which other one is worked out, too; it changes nothing else."""
 
     machine: Machine
     seed: int
@@ -44,6 +46,7 @@ class Plan:
     faults: list[Fault]
     start_ns: int
     noise: Noise | None = None
+    tells_lost: bool = False
 
     @property
     def holds_up(self) -> list[Fault]:
@@ -54,7 +57,8 @@ class Plan:
 @dataclass
 class Run:
     """One job: what was drawn, and what became of it. Times in s since the machine began to work; begin, end: of each step. at_forwarder: where an aggressor
-    must run; until_s: when that of a fault in number is cancelled."""
+    must run; until_s: when that of a fault in number is cancelled. lost_s: by the number of another run how much further this one's I/O would have come without it,
+    seconds at full speed; where `Plan.tells_lost`."""
 
     number: int
     application: Application
@@ -68,6 +72,7 @@ class Run:
     wall_s: float = 0.0
     begin: list[float] = field(default_factory=list)
     end: list[float] = field(default_factory=list)
+    lost_s: dict[int, float] = field(default_factory=dict)
 
 
 def simulate(plan: Plan) -> list[Run]:
@@ -141,6 +146,8 @@ class _Machine:
         self._limit = np.empty(0)
         self._is_first = np.empty(0, dtype=bool)
         self._demand = np.empty((0, plan.machine.forwarders + plan.machine.targets + 1))
+        # Of each in whose way others are: its place, theirs, and by how much faster it would be without them.
+        self._in_way: list[tuple[int, int, float]] = []
 
     def run(self) -> list[Run]:
         """Runs until the last job has ended."""
@@ -169,7 +176,21 @@ class _Machine:
             # An event lets one begin a step or one end it, if any.
             if len(self._speed) != len(self._active):
                 self._speed = speeds(self._demand, self._limit, self._is_first, self._capacity)
+                self._in_way = self._who_is_in_the_way() if self._plan.tells_lost else []
         return self._done
+
+    def _who_is_in_the_way(self) -> list[tuple[int, int, float]]:
+        """By leaving out one after the other of those that ask a good deal of a server of somebody who is slowed."""
+        is_slowed = self._speed < self._limit * (1 - LOST_MIN)
+        if not is_slowed.any():
+            return []
+        used = (self._demand[is_slowed] > 0).any(axis=0)
+        found = []
+        for other in np.flatnonzero((self._demand[:, used] >= ASKS_MIN).any(axis=1)).tolist():
+            rest = np.delete(np.arange(len(self._active)), other)
+            faster = speeds(self._demand[rest], self._limit[rest], self._is_first[rest], self._capacity) - self._speed[rest]
+            found += [(int(rest[at]), other, float(faster[at])) for at in np.flatnonzero(is_slowed[rest] & (faster > LOST_MIN * self._limit[rest]))]
+        return found
 
     def _hold(self) -> None:
         """Where a fault begins or ends, what servers can do from then on."""
@@ -188,6 +209,9 @@ class _Machine:
 
     def _go_on(self, until: float) -> None:
         self._left = np.maximum(self._left - (until - self._now) * self._speed, 0.0)
+        for at, other, faster in self._in_way:
+            lost_s = self._active[at].lost_s
+            lost_s[self._active[other].number] = lost_s.get(self._active[other].number, 0.0) + (until - self._now) * faster
         self._now = until
 
     def _draw(self) -> Run:

@@ -14,7 +14,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ class Month:
     def jobs(self) -> Iterator[dict[str, Any]]:
         """Each job, by its start: `number`, `program`, `nodes`, `first_node`, `is_aggressor`, `slowness`, `is_outlier`; times in s since the machine began to
         work: `submitted_s`, `start_s`, `end_s`, and lists with an element for each step of I/O: `begin_s`, `end_step_s`, `alone_s` (how long it takes this run with nobody in the way),
-        `read_bytes`, `write_bytes`, `ops` (reads and writes) and `metadata_ops`."""
+        `read_bytes`, `write_bytes`, `ops` (reads and writes) and `metadata_ops`; `lost_s`: what it lost to others, by their number (`Run.lost_s`)."""
         with open(self.folder / JOBS, encoding="utf-8") as file:
             yield from map(json.loads, file)
 
@@ -65,6 +65,7 @@ def make(folder: Path, seed: int, days: float = DAYS, scale: float = SCALE, faul
     folder.mkdir(parents=True, exist_ok=True)
     began_s = time.process_time()
     machine = virtual_machine("taihulight", scale, days * 24, 1.0, [word for word in faults.split(",") if word], seed, read_start(START), noise=noise)
+    machine = VirtualMachine(replace(machine.plan, tells_lost=True))
     with open(folder / JOBS, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(_job(machine, run)) + "\n" for run in machine.runs)
     jobs_s = time.process_time() - began_s
@@ -87,7 +88,7 @@ def _job(machine: VirtualMachine, run: Run) -> dict[str, Any]:
     return {
         "number": run.number, "program": run.application.name, "nodes": run.nodes, "first_node": run.first_node, "is_aggressor": run.at_forwarder is not None,
         "slowness": factor, "is_outlier": is_outlier, "submitted_s": run.submitted_s, "start_s": run.start_s, "end_s": run.start_s + run.wall_s, "begin_s": run.begin,
-        "end_step_s": run.end, **{name: [step[name] for step in steps] for name in ("alone_s", "read_bytes", "write_bytes", "ops", "metadata_ops")},
+        "end_step_s": run.end, **{name: [step[name] for step in steps] for name in ("alone_s", "read_bytes", "write_bytes", "ops", "metadata_ops")}, "lost_s": run.lost_s,
     }  # fmt: skip
 
 

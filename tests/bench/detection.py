@@ -26,7 +26,7 @@ import numpy as np
 from anomaly.episodes import Episode, Screening
 from anomaly.service import Past, slowness
 from bellrock.simulate.minutes import JOB_LAYERS, Minutes
-from tests.bench import _month, _rules, _slow_jobs
+from tests.bench import _interference, _month, _rules, _slow_jobs
 from tests.bench._month import FAULTS, Month, make
 
 SEEDS, DAYS = "101,102", "30"
@@ -145,6 +145,14 @@ def found_by(month: Month, layer: str) -> tuple[dict[str, np.ndarray], np.ndarra
     return {"anomaly": detector.findings(), **{name: np.pad(rows, ((0, 0), (0, 1))) for name, rows in simple.items()}}, ops > 0
 
 
+def slow_servers(month: Month, layer: str) -> np.ndarray:
+    """Servers of a layer that were found slow in a month, as `Detector.findings`."""
+    detector = Detector()
+    for part in month.parts():
+        detector.advance(served(part, layer))
+    return detector.findings()
+
+
 def _by_jobs(part: Minutes, layer: str, large: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """What Beacon's rule says of each hour, by any of the large jobs, shape (hours, components). seen: shape (minutes, components)."""
     minutes, components = seen.shape
@@ -202,7 +210,9 @@ def run() -> list[dict]:
     kept = os.environ.get("BELLROCK_DETECTION_FOLDER")
     with tempfile.TemporaryDirectory() as folder:
         at = Path(kept or folder)
-        with_faults = [{kind: scored(month, kind)[0] for kind in LAYER_OF} for month in months(at, seeds, days, FAULTS)]
+        faulty = list(months(at, seeds, days, FAULTS))
+        with_faults = [{kind: scored(month, kind)[0] for kind in LAYER_OF} for month in faulty]
+        interference = sum((_interference.scored(month, {JOB_LAYERS.index("forwarding"): slow_servers(month, "forwarding")}) for month in faulty), _interference.Counted())
         healthy = [scored(month, kind) for month in months(at, seeds, days, "") for kind in LAYER_OF]
         slow_jobs = _slow_jobs_of(at, seeds, days)
     rows = [*slow_jobs, {"name": "history_100k_jobs_s", "value": _slow_jobs.history_s(), "unit": "s of processor time; the goal is 60"}]
@@ -220,6 +230,8 @@ def run() -> list[dict]:
     minutes = sum(count for _, count in healthy) / len(LAYER_OF)
     well = {name: _sum([scores[name] for scores, _ in healthy]) for name in ("anomaly", "beacon", "z")}
     rows += _compared("false_findings_per_week_healthy", "findings", well, lambda one: one.false * WEEK_MINUTES / minutes)
+    rows.append({"name": "aggressor_first_pct", "value": 100 * interference.first / max(interference.victims, 1), "unit": "% of jobs slowed by another; the goal is 90"})
+    rows.append({"name": "aggressor_blamed_pct", "value": 100 * interference.blamed / max(interference.nobody, 1), "unit": "% of jobs slowed by no other for which one was named"})
     rows.append({"name": "false_reports_per_week_healthy", "value": well["anomaly"].reported_false * WEEK_MINUTES / minutes, "unit": "reports; the goal is 1"})
     return rows
 

@@ -144,7 +144,8 @@ def test_what_jobs_asked_for_is_what_components_did(machine, whole):
             for name in ("read_bytes", "write_bytes", "metadata_ops"):
                 assert getattr(told, name)[mine & (told.layer == place)].sum() == sum(figures.get(name, 0) for figures in more[layer].values())
         mine = whole.seconds.job == number
-        assert whole.seconds.read_bytes[mine].sum() == sum(figures.get("read_bytes", 0) for figures in more["forwarding"].values())
+        for name in ("read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops"):
+            assert getattr(whole.seconds, name)[mine].sum() == sum(figures.get(name, 0) for figures in more["forwarding"].values())
 
 
 def test_a_part_is_read_as_it_was_written(tmp_path, whole):

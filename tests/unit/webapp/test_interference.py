@@ -1,0 +1,107 @@
+"""What is read to tell who slowed a job: by a store in memory, and hand-made waits of a forwarding node."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from anomaly.interference import Trait
+from jobdb.findings import Found
+from jobdb.topology.site import load
+from tests.unit.jobdb.tables import T0, row
+from tests.unit.webapp.fakes import S, Site, event
+from webapp.api.analysis import Analyses
+from webapp.api.interference import Expected, _Waits, _before_and_during, _on_pieces, _pieces, expected, who_slowed
+from webapp.api.threads import Threads
+
+MB = 10**6
+TOPOLOGY = """
+[[class]]
+name = "compute"
+nodes = "n[1-3]"
+
+[[file_system]]
+name = "fs"
+kind = "lustre"
+mounts = "/fs"
+
+[[forwarding]]
+file_system = "fs"
+nodes = "n[1-3]"
+each = 3
+forwarders = ["fwd1"]
+"""
+
+
+@pytest.fixture
+def site(tmp_path):
+    made = Site(tmp_path)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "machine.toml").write_text(TOPOLOGY)
+    made.jobdb.topology.apply(load(tmp_path / "site"), T0 - 100 * S, "root")
+    yield made
+    made.close()
+
+
+def job(site, name, node, spans, uid=1000):
+    """A job that wrote so many MB/s in each of some spans, s."""
+    site.store.add(name, *(row(op="write", node=node, uid=uid, start=T0 + begin * S, end=T0 + end * S, bytes=rate * MB * (end - begin), count=rate * (end - begin)) for begin, end, rate in spans))
+    for kind, at in (("start", 0), ("end", 1000)):
+        site.jobdb.apply_event(event(kind, job=name, uid=uid, node=node, time=T0 + at * S))
+
+
+def asked(site, name="7"):
+    # Ten phases of 1,000 MB, each of which takes 10 s.
+    phases = [Expected(T0 + begin * S, T0 + end * S, 10.0) for begin, end in SPANS]
+    return who_slowed(site.jobdb.job(name), phases, site.store, site.jobdb, Analyses(site.store, site.jobdb, Threads(1, threading.Semaphore(1))))
+
+
+SPANS = [(begin, begin + (40 if place % 3 == 1 else 10)) for place, begin in enumerate(range(0, 1000, 100))]
+SLOWED = [(begin, end, 1000 // (end - begin)) for begin, end in SPANS]
+
+
+def test_who_is_there_when_it_is_slow_is_named_and_who_always_is_is_not(site):
+    job(site, "7", "n1", SLOWED)
+    job(site, "8", "n2", [(begin - 5, end + 5, 900) for begin, end in SPANS if end - begin > 10], uid=1001)
+    job(site, "9", "n3", [(0, 990, 100)], uid=1002)
+    found = asked(site)
+    assert found.jobs == ("8",)
+    first = found.evidence["aggressors"][0]
+    assert (first["job"], first["server"], first["traits"]) == ("8", "fwd1", [Trait.BANDWIDTH]) and first["explains"] > 0.9
+    assert found.evidence["lost_s"] == pytest.approx(90, rel=0.05) and first["lost_s"] == pytest.approx(90, rel=0.1)
+    told = found.told(Found("slow-job", "7", "warning", T0, T0 + S, "slow", {}))
+    assert told.jobs == (("8", "aggressor"),) and "8" not in told.cause and "bandwidth" in told.cause
+
+
+def test_nobody_is_named_without_neighbours_or_where_they_are_elsewhere(site):
+    job(site, "7", "n1", SLOWED)
+    assert asked(site).jobs == () and asked(site).evidence["neighbours"] == 0
+    job(site, "9", "n3", [(0, 990, 100)], uid=1002)
+    # On a node that no forwarding node of the job's serves.
+    job(site, "8", "n9", [(begin, end, 900) for begin, end in SPANS if end - begin > 10], uid=1001)
+    assert asked(site).jobs == () and asked(site).evidence["looked_at"] == 1
+    # As fast as ever, and with times that cannot be.
+    for wrong in ([], [Expected(T0, T0 + 10 * S, 10.0)], [Expected(T0 + S, T0, 1.0)], [Expected(T0, T0 + S, 0.0)], [Expected(T0, T0 + S, float("nan"))]):
+        assert who_slowed(site.jobdb.job("7"), wrong, site.store, site.jobdb, None).evidence == {"looked_at": 0}
+
+
+def test_phases_are_expected_to_take_what_their_sort_does():
+    phases = [
+        {"start_ns": 0, "end_ns": 40 * S, "read_bytes": 0, "write_bytes": 1000, "metadata_ops": 0},
+        {"start_ns": 50 * S, "end_ns": 60 * S, "read_bytes": 0, "write_bytes": 10_000, "metadata_ops": 0},
+        {"start_ns": 70 * S, "end_ns": 75 * S, "read_bytes": 0, "write_bytes": 10, "metadata_ops": 100},
+        {"start_ns": 80 * S, "end_ns": 81 * S, "read_bytes": 0, "write_bytes": 0, "metadata_ops": 0},
+    ]
+    slow = [{"kind": "write", "volume": 1010.0, "expected_s": 12.0}, {"kind": "write", "volume": 1300.0, "expected_s": 15.0}, {"kind": "metadata", "volume": 110_000.0, "expected_s": 2.0}]
+    assert [one.expected_s for one in expected(phases, slow)] == [12.0, 10.0, 2.0, 1.0]
+
+
+def test_waits_before_and_during():
+    minutes = T0 + np.arange(20) * 60 * S
+    wait = np.where(np.arange(20) >= 15, 3000.0, 300.0)
+    waits = _Waits(minutes, wait, np.full(20, 5.0), np.full(20, 100.0), np.where(np.arange(20) >= 15, 200.0, 2.0))
+    pieces = _pieces([Expected(T0 + 600 * S, T0 + 660 * S, 60.0), Expected(T0 + 900 * S, T0 + 1200 * S, 60.0)])
+    told = _before_and_during(waits, pieces, np.array([1.0, *[0.2] * 5]))
+    assert told["before"] == {"requests": 1500.0, "wait_s": 3.0, "processing_s": 0.05, "queue": 2.0}
+    assert told["during"] == {"requests": 500.0, "wait_s": 30.0, "processing_s": 0.05, "queue": 200.0}
+    assert _on_pieces(waits, pieces).tolist() == [0.0, *[1.0] * 5]
