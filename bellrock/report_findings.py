@@ -92,9 +92,7 @@ def _arithmetic(evidence: Any) -> Any:
         for row in rows
     }  # fmt: skip
     told["in all"] = f"{_figure(evidence['took_s'])} s ÷ {_figure(evidence['should_take_s'])} s = {_figure(evidence['times_in_all'])} times"
-    series = [{"at": text.instant(point["t_ns"]), "times": point["times"], "others": point["others"]} for point in evidence["series"]]
-    told |= {name.removesuffix("_ns"): text.instant(evidence[name]) for name in ("found_ns", "until_ns")}
-    return told | {name: value for name, value in evidence.items() if name not in ("found_ns", "until_ns", "demand", "took_s", "should_take_s", "times_in_all", "series")} | {"series": series}
+    return told | {name: value for name, value in evidence.items() if name not in ("demand", "took_s", "should_take_s", "times_in_all")}
 
 
 def _about(one: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -125,7 +123,7 @@ def _lines(evidence: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, _figure(evidence, name)
 
 
-def _figure(value: Any, name: str) -> str:
+def _figure(value: Any, name: str = "") -> str:
     if type(value) is int and name.endswith("_ns") and value > INSTANT_NS:
         return text.instant(value)
     if isinstance(value, float):
