@@ -14,7 +14,9 @@ const PAGE_LIMIT = 50;
 const LEAST = ["", ...SEVERITIES] as const;
 const STATES = ["", ...FINDING_STATES, "any"] as const;
 /** Those that are offered before one is seen; a kind that is in view is offered, too. */
-const KINDS = ["metadata-storm", "shared-file-writes", "small-io"];
+const KINDS = [
+  "metadata-storm", "one-sided-processes", "one-sided-targets", "read-ahead-thrashing", "shared-file-writes", "slow-forwarding-node", "slow-job", "slow-ost", "small-io",
+];
 
 export function FindingListPage() {
   const { params, change } = useUrlState();
@@ -83,7 +85,7 @@ export function kindsOf(chosen: string, findings: readonly { kind: string }[]): 
 export function NothingFound({ isAdmin }: { isAdmin: boolean }) {
   return (
     <Empty title="Nothing is wrong that was noticed">
-      <p>{isAdmin ? "Each job is looked at" : "Each of your jobs is looked at"} once it has ended and its figures are known. What was closed is under “Any state”.</p>
+      <p>{isAdmin ? "Each job is looked at" : "Each of your jobs is looked at"} while it runs and once its figures are known. What was closed is under “Any state”.</p>
       {isAdmin && <p>A server with <code>run = false</code> under <code>[findings]</code> looks for nothing.</p>}
     </Empty>
   );
