@@ -59,6 +59,8 @@ class Rules:
         if len(rules) > RULES_MAX:
             raise BadRule(f"{len(rules)} rules for names of programs: at most {RULES_MAX} may be")
         for rule in rules:
+            if not isinstance(rule, str):
+                raise BadRule(f"{rule!r} is no rule for names of programs: it is no text")
             if len(rule) > RULE_LENGTH_MAX:
                 raise BadRule(f"a rule of {len(rule)} characters for names of programs: at most {RULE_LENGTH_MAX} may be")
             try:

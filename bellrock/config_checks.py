@@ -20,7 +20,7 @@ _GROUP = re.compile(r"[a-z0-9_]{0,32}")
 
 def check_value(name: str, value: Any, default: Any, bounds: Mapping[str, Any], where: str) -> None:
     """One setting, of its default's type. bounds: `between` (least, most) or `one_of`, where it has any."""
-    if type(value) is not type(default):
+    if type(value) is not type(default) and (type(value), type(default)) != (int, float):
         raise UsageError(f"{where}: {name} = {value!r} is not of type {type(default).__name__}", f"its default is {default!r}")
     if "one_of" in bounds and value not in bounds["one_of"]:
         raise UsageError(f"{where}: {name} = {value!r} is not known", f"take {' or '.join(bounds['one_of'])}")

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import logging
+import math
 import os
 import threading
 import time
@@ -27,8 +28,10 @@ log = logging.getLogger(__name__)
 Keys = Callable[[Sequence[int]], Mapping[int, str]]
 
 LOOK_EVERY_S = 5.0
-# Profiles that are held at once.
-JOBS_AT_ONCE = 100
+# Profiles that are held, and written of, at once: others wait to write meanwhile.
+JOBS_AT_ONCE = 20
+# After so long other detectors have their turn.
+TURN_S = 10.0
 NICE = 19
 JOIN_S = 10.0
 
@@ -88,7 +91,7 @@ class Detection:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         while not self._stop.is_set():
-            errors = [self._try(self.look), *(self._try(lambda one=one: one.look(self._stop)) for one in self._detectors)]
+            errors = [self._try(lambda: self.look(TURN_S)), *(self._try(lambda one=one: one.look(self._stop)) for one in self._detectors)]
             self._say(next((error for error in errors if error is not None), None))
             self._stop.wait(LOOK_EVERY_S)
 
@@ -103,9 +106,10 @@ class Detection:
             return f"{error!r}; this is a fault of Bellrock, see the log"
         return None
 
-    def look(self) -> None:
-        """Looks at all profiles that are new. Raises JobDBError and StoreError."""
-        while not self._stop.is_set():
+    def look(self, turn_s: float = math.inf) -> None:
+        """Looks at all profiles that are new, or, of many, at those of a turn. Raises JobDBError and StoreError."""
+        until_s = time.monotonic() + turn_s
+        while not self._stop.is_set() and time.monotonic() < until_s:
             waiting = self._jobdb.findings.unlooked(JOBS_AT_ONCE)
             if not waiting:
                 return

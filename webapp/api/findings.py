@@ -184,9 +184,18 @@ def _seen(evidence: Any) -> Any:
         return evidence
     if isinstance(evidence, dict):
         if "job" in evidence and not _keys([evidence["job"]]):
-            return {name: None if isinstance(value, str) else _seen(value) for name, value in evidence.items()}
+            return _wordless(evidence)
         return {name: _seen(value) for name, value in evidence.items()}
     return [_seen(one) for one in evidence] if isinstance(evidence, list) else evidence
+
+
+def _wordless(evidence: Any) -> Any:
+    """Evidence without any text in it, however deep."""
+    if isinstance(evidence, dict):
+        return {name: _wordless(value) for name, value in evidence.items()}
+    if isinstance(evidence, list):
+        return [_wordless(one) for one in evidence]
+    return None if isinstance(evidence, str) else evidence
 
 
 def _comment_json(one: Comment) -> dict[str, Any]:

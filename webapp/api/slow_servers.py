@@ -57,22 +57,30 @@ class SlowServers:
     name = "slow_servers"
 
     def __init__(self, jobdb: JobDB, store: Store, settings: Settings, clock_ns: Callable[[], int] = time.time_ns) -> None:
-        self._settings, self._clock_ns = settings, clock_ns
+        self._jobdb, self._clock_ns = jobdb, clock_ns
+        self._left = [name for name in KINDS if name not in settings.kinds]  # of which what lasts is still to be ended
         self._of = [_OfKind(name, jobdb, store, settings) for name in settings.kinds]
         self._looked_at, self._lock = -1, threading.Lock()
         self._status: dict[str, Any] = {one.name: one.status() for one in self._of}
 
     def look(self, stop: threading.Event) -> None:
-        """Once a minute, looks at all minutes that are over, or at those of a turn. Raises StoreError and JobDBError; what was kept before that stays."""
+        """Once a minute, looks at all minutes that are over, or at those of a turn. Raises StoreError and JobDBError once all kinds had their turn; what was kept before that stays."""
         now_ns, is_done = self._clock_ns(), True
         if now_ns // MINUTE_NS == self._looked_at:
             return
+        while self._left:
+            _end(self._jobdb, self._left[-1])
+            self._left.pop()
+        errors = []
         for one in self._of:
             try:
                 is_done &= one.look(now_ns, stop)
-            finally:
-                with self._lock:
-                    self._status[one.name] = one.status()
+            except Exception as error:
+                errors.append(error)
+            with self._lock:
+                self._status[one.name] = one.status()
+        if errors:
+            raise errors[0]
         if is_done:
             self._looked_at = now_ns // MINUTE_NS
 
@@ -131,7 +139,7 @@ class _OfKind:
             first_ns = max(min(one.first_ns for one in heard), last_ns - self._settings.first_days * DAY_MINUTES * MINUTE_NS, 0)
             self._watch = Watch(self._rules, first_ns // MINUTE_NS)
             self._kept_at = self._watch.at
-            self._end_old()
+            _end(self._jobdb, self.name)
         # Minutes that all who tell have told of; those who stopped are not waited for longer than the delay, and where nobody tells nothing is over.
         settled_ns, last_ns = now_ns - self._settings.delay_s * S, max(one.last_ns for one in heard)
         until_ns = min(max(min((one.last_ns for one in heard if one.last_ns >= settled_ns), default=last_ns), settled_ns), last_ns, now_ns)
@@ -187,13 +195,6 @@ class _OfKind:
         self._open = {key: one.episode.is_reported for key, one in opened.items()}
         self._kept_at = watch.at
 
-    def _end_old(self) -> None:
-        """Findings of a detector whose state is not known any more end with what they rest on: nobody follows them."""
-        lasting = [one.found for one in self._jobdb.findings.lasting(self.name)]
-        ended = [dataclasses.replace(one, end_ns=max(int(one.evidence.get("until_ns", one.begin_ns)), one.begin_ns)) for one in lasting]
-        if ended:
-            self._jobdb.findings.record(ended)
-
     def _finding(self, spell: Spell) -> Found:
         node, instance = spell.name
         begin_ns, end_ns = spell.episode.begin * MINUTE_NS, spell.episode.end * MINUTE_NS
@@ -220,3 +221,9 @@ class _OfKind:
 
 def _served(told: Minutes) -> Served:
     return Served(told.keys, told.names, told.ops, told.bytes, told.service_s, told.seen)
+
+
+def _end(jobdb: JobDB, kind: str) -> None:
+    """Findings of a kind that nobody follows (any more) end with what they rest on."""
+    lasting = [one.found for one in jobdb.findings.lasting(kind)]
+    jobdb.findings.record([dataclasses.replace(one, end_ns=max(int(one.evidence.get("until_ns", one.begin_ns)), one.begin_ns)) for one in lasting])

@@ -54,7 +54,7 @@ def test_the_first_rule_of_the_site_that_matches_names_the_program():
     assert program_of(job(command="/opt/WRF-4.1/main/real.exe"), rules) == "wrf" and program_of(job(command="nothing -x"), rules) == "nothing"
 
 
-@pytest.mark.parametrize("rule", ["(", "(?P<x>a)", "a(?=b)", "(?P<program>a{1000}){1000}", "(?P<program>a)(b)", r"(?P<program>a)\1", "(?P<program>" + "a" * RULE_LENGTH_MAX + ")", "\ud800"])
+@pytest.mark.parametrize("rule", ["(", "(?P<x>a)", "a(?=b)", "(?P<program>a{1000}){1000}", "(?P<program>a)(b)", r"(?P<program>a)\1", "(?P<program>" + "a" * RULE_LENGTH_MAX + ")", "\ud800", 1])
 def test_a_rule_that_cannot_be_used_is_refused(rule):
     with pytest.raises(BadRule):
         Rules([rule])

@@ -63,6 +63,13 @@ def test_only_loopback_is_taken(host: str) -> None:
         config.parse({"ingest": {"host": host}}, "server.toml")
 
 
+def test_a_number_with_a_fraction_may_be_whole() -> None:
+    assert config.parse({"findings": {"slow_times": 2}}, "server.toml").findings.slow_times == 2
+    for wrong in (True, "2", 0, float("nan")):
+        with pytest.raises(UsageError, match="slow_times"):
+            config.parse({"findings": {"slow_times": wrong}}, "server.toml")
+
+
 TLS = {"tls_cert": "/t/s.crt", "tls_key": "/t/s.key", "tls_client_ca": "/t/ca.crt"}
 
 

@@ -14,7 +14,7 @@ def people(tmp_path):
     made.finished_job("7", uid=1000)
     for kind in ("start", "end"):
         made.jobdb.apply_event(event(kind, job="8", uid=1001, user="eve", time=T0 + 4 * S))
-    neighbours = [{"job": "8", "program": "secret", "user": "eve", "share": 0.9}, {"job": "7", "program": "mine", "share": 0.1}]
+    neighbours = [{"job": "8", "program": "secret", "user": "eve", "share": 0.9, "arithmetic": ["of secret", {"file": "/secret", "s": 2}]}, {"job": "7", "program": "mine", "share": 0.1}]
     about = {"numbers": {"wait_s": [1.0, 9.0]}, "neighbours": neighbours}
     made.jobdb.findings.record(
         [
@@ -38,7 +38,7 @@ def test_a_user_sees_what_is_of_own_jobs_and_nothing_of_others(people):
     (told,) = people.get("/api/v1/findings?reported=any", headers=people.bearer("ada"))["findings"]
     assert (told["id"], told["jobs"]) == (number, [{"job": "7", "role": "victim"}, {"job": None, "role": "aggressor"}])
     answer = people.get(f"/api/v1/findings/{number}", headers=people.bearer("ada"))
-    hidden = {"job": None, "program": None, "user": None, "share": 0.9}
+    hidden = {"job": None, "program": None, "user": None, "share": 0.9, "arithmetic": [None, {"file": None, "s": 2}]}
     assert answer["evidence"] == {"numbers": {"wait_s": [1.0, 9.0]}, "neighbours": [hidden, {"job": "7", "program": "mine", "share": 0.1}]}
     # The other side of it: the aggressor is told of, and its victim is not named.
     assert people.get(f"/api/v1/findings/{number}", headers=people.bearer("eve"))["finding"]["jobs"] == [{"job": None, "role": "victim"}, {"job": "8", "role": "aggressor"}]

@@ -10,7 +10,7 @@ from anomaly.slow_findings import SLOW_FORWARDING, SLOW_OST
 from jobdb.findings import Sought
 from jobdb.repository import JobDB
 from pipeline.served import MINUTE_NS
-from pipeline.store import StoreError
+from pipeline.store import StoreError, TooManyComponents
 from tests.unit.webapp.fakes import FakeStore, event
 from webapp.api.slow_servers import Settings, SlowServers
 
@@ -151,6 +151,21 @@ def test_turned_off_it_looks_at_nothing_and_other_rules_begin_anew(jobdb):
     look(jobdb, store, settings=other)
     (again,) = findings(jobdb)
     assert (again.begin_ns, again.end_ns, again.is_reported) == (one.begin_ns, None, False)
+    look(jobdb, store, settings=Settings(()))
+    assert not jobdb.findings.lasting(SLOW_OST), "nobody follows it any more"
+
+
+def test_one_kind_that_cannot_be_looked_at_leaves_the_other_its_turn(jobdb):
+    asked = []
+
+    class Crowded(FakeStore):
+        def components(self, *args, kinds, **more):
+            asked.append(kinds)
+            raise TooManyComponents("too many")
+
+    with pytest.raises(TooManyComponents):
+        look(jobdb, Crowded())
+    assert asked == [["lustre_ost"], ["lwfs_server"]]
 
 
 def test_a_store_that_is_away_takes_nothing_back(jobdb):
