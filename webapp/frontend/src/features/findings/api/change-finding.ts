@@ -16,6 +16,8 @@ export interface Changes {
 export function useChangeFinding(id: string) {
   const client = useQueryClient();
   return useMutation({
+    // One after the other, in the order of the clicks.
+    scope: { id: `finding ${id}` },
     mutationFn: async (changes: Changes) => {
       // An answer that is on its way is from before.
       await client.cancelQueries({ queryKey: findingKey(id) });
@@ -23,6 +25,6 @@ export function useChangeFinding(id: string) {
     },
     onSuccess: (finding) => client.setQueryData<FindingAnswer>(findingKey(id), (old) => old && { ...old, finding }),
     // Where no answer came it may have been changed all the same.
-    onSettled: () => client.invalidateQueries({ queryKey: FINDINGS_KEY }),
+    onSettled: () => void client.invalidateQueries({ queryKey: FINDINGS_KEY }),
   });
 }

@@ -36,7 +36,7 @@ export function Judge({ finding, isPending, error, onChange }: JudgeProps) {
     )}>
       {error !== null && error !== undefined && <div className="panel-body"><ErrorNote error={error} /></div>}
       <div className="panel-body judge" aria-busy={isPending}>
-        <Segmented label="Verdict" value={finding.verdict ?? ""} options={VERDICTS} testId="verdict" onChange={(verdict) => { if (!isPending && verdict !== (finding.verdict ?? "")) void onChange({ verdict }); }} />
+        <Segmented label="Verdict" value={finding.verdict ?? ""} options={VERDICTS} testId="verdict" onChange={(verdict) => { if (verdict !== (finding.verdict ?? "")) void onChange({ verdict }); }} />
         <Said label="Cause" kept={finding.cause} action="Save the cause" isPending={isPending} onSave={(cause) => onChange({ cause })} />
         <Said label="What helped" kept={finding.remedy} action="Save what helped" isPending={isPending} onSave={(remedy) => onChange({ remedy })} />
         <Said label="Comment, for administrators" kept="" action="Comment" isPending={isPending} onSave={(comment) => onChange({ comment })} />
