@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.schema.components import COMPONENTS, told
-from pipeline.store import Heard, Store
+from pipeline.store import SAMPLES, Heard, Store
 
 MINUTE_NS = 60 * 10**9
 # Samples that are held at once: of 80 values each, 60 MB.
@@ -63,7 +63,7 @@ def read_minutes(store: Store, kind: Kind, first: int, until: int, most: int = S
     if not heard:
         return None, 0
     table = _samples(store, kind.component, heard, from_ns, to_ns, most)
-    spread = _Spread(table, heard, kind, first, until)
+    spread = Spread(table, heard, kind, first, until)
     rows = len(table)
     if kind.sizes is None:
         amounts = {one: _of_target(spread, one) for one in kind.classes}
@@ -79,8 +79,8 @@ def _samples(store: Store, component: str, heard: Sequence[Heard], from_ns: int,
     return store.samples(component, sorted({(one.node, one.instance) for one in heard}), from_ns, to_ns, most=most)
 
 
-class _Spread:
-    """Samples of some servers, and what of their values falls into each minute. keys, names: of servers, by key; a name is where it was heard last."""
+class Spread:
+    """Samples of some servers, all of their values or some by name (`pipeline.store.named_samples`), and what of these falls into each minute. keys, names: of servers, by key; a name is where it was heard last."""
 
     def __init__(self, table: pa.Table, heard: Sequence[Heard], kind: Kind, first: int, until: int) -> None:
         self._kind, self._shape_minutes = kind, until - first
@@ -102,7 +102,10 @@ class _Spread:
         minute = np.arange(len(self._row)) + np.repeat(low - (np.cumsum(count) - count), count)
         overlap = np.minimum(end_ns[self._row], (minute + 1) * MINUTE_NS) - np.maximum(start_ns[self._row], minute * MINUTE_NS)
         self._part, self._minute = overlap / (end_ns - start_ns)[self._row], minute - first
-        self._values = _columns(table["values"], self._rank, len(table))
+        if "values" in table.column_names:
+            self._values = _columns(table["values"], self._rank, len(table))
+        else:
+            self._values = {name: table[name].to_numpy()[order] for name in table.column_names if name not in SAMPLES.names}
         self._ends_here = (end_ns > first * MINUTE_NS) & (end_ns <= until * MINUTE_NS)
         self._bad = np.zeros(len(count), dtype=bool)
         self.seen = np.zeros((until - first, len(self.keys)), dtype=bool)
@@ -163,7 +166,7 @@ class _Spread:
         return found
 
 
-def _of_target(spread: _Spread, what: str) -> list[np.ndarray]:
+def _of_target(spread: Spread, what: str) -> list[np.ndarray]:
     """Requests, bytes and service of one class: as the target tells, else as its storage does. What was answered from memory did not reach that."""
     ops, bytes_, took_s = spread.value(f"{what}s"), spread.value(f"{what}_bytes"), spread.value(f"{what}_ns") * 1e-9
     own = spread.minutes(ops, bytes_, took_s)
@@ -174,7 +177,7 @@ def _of_target(spread: _Spread, what: str) -> list[np.ndarray]:
     return [one + other for one, other in zip(own, (disk_ops, np.where(disk_ops > 0, moved, 0.0), disk_s), strict=True)]
 
 
-def _of_forwarding(spread: _Spread, what: str, sizes: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+def _of_forwarding(spread: Spread, what: str, sizes: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """The same of a forwarding node. Requests whose size nothing tells are left out."""
     ops, took_s = spread.buckets_s(f"{'meta' if what == METADATA else what}_exe", 1e-6, np.ones(spread.samples, dtype=bool), by_logarithm=False)
     size = sizes[what] if what != METADATA else np.zeros(ops.shape)
@@ -191,7 +194,7 @@ def _sizes(store: Store, kind: Kind, first: int, until: int, most: int, nodes: S
     if not heard:
         return {READ: unknown, WRITE: unknown}, 0
     table = _samples(store, of, heard, max(from_ns, 0), to_ns, most)
-    spread = _Spread(table, heard, Kind(of, (), False), first - 1, until)
+    spread = Spread(table, heard, Kind(of, (), False), first - 1, until)
     found = {}
     for what in (READ, WRITE):
         ops, bytes_ = spread.minutes(spread.value(f"{what}s"), spread.value(f"{what}_bytes"))
