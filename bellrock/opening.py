@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pipeline.sink import Sink
     from webapp.api.cache import Cache
     from webapp.api.second_pass import SecondPass
+    from webapp.api import system_wide
     from webapp.api.slow_servers import Settings
 
 log = logging.getLogger(__name__)
@@ -139,6 +140,16 @@ def slow_of(config: Config) -> "Settings":
     rules = {name: Rules(kind.classes, own.servers_learn_hours * 60, peaks[name] * float(1 << 20), report, UNSURE[name]) for name, kind in KINDS.items()}
     kinds = tuple(kind for kind, is_on in zip(KINDS, (own.slow_osts, own.slow_forwarding), strict=True) if is_on)
     return Settings(kinds, own.servers_delay_s, own.servers_first_days, rules)
+
+
+def wide_of(config: Config) -> "system_wide.Settings":
+    """How the system as such is looked at."""
+    from anomaly.system import KINDS
+    from webapp.api.system_wide import Settings
+
+    own = config.findings
+    kinds = tuple(kind for kind, is_on in zip(KINDS, (own.cache_thrashing, own.metadata_pressure, own.forwarding_load), strict=True) if is_on)
+    return Settings(kinds, own.servers_delay_s, own.servers_first_days, own.discarded_bytes, float(own.mdops), own.load_peak_mib_s * float(1 << 20), tuple(own.job_classes))
 
 
 def open_jobdb(config: Config, state: Path) -> "JobDB":

@@ -1,6 +1,6 @@
 """What `bellrock findings` and `bellrock explain` print: pure functions from the API's answers to what rich renders."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -14,6 +14,8 @@ STYLES = {"critical": "red", "warning": "yellow", "info": ""}
 ROWS_MAX = 20
 # No length of time is so many ns; instants since 1973 are.
 INSTANT_NS = 10**17
+# Of a cache; and what hours are called by how loaded they were.
+PAGE_BYTES, BANDS = 4096, ("idle", "low", "mid", "high")
 
 
 def listed(found: Sequence[dict[str, Any]]) -> Table:
@@ -54,11 +56,24 @@ def looked(status: Mapping[str, Any]) -> RenderableType:
             rows.append((kind, "nobody has told of such servers"))
             continue
         doing = "learns what demands take" if one["is_learning"] else f"{one['lasting']:,} slow"
-        told = f"up to {text.instant(one['until_ns'])}: {one['servers']:,} servers, {doing}; since its start {one['minutes']:,} minutes, {one['findings']:,} findings, in {one['took_s']:.1f} s, the last look {one['last_s']:.2f} s"
-        rows.append((kind, told + (f"; {one['left_out']:,} samples in which something made no sense" if one["left_out"] else "")))
+        rows.append((kind, f"up to {text.instant(one['until_ns'])}: {one['servers']:,} servers, {doing}; {_since(one)}"))
+    for what, one in status["system"].items():
+        if one["until_ns"] is None:
+            rows.append((what, "nobody has told of such"))
+            continue
+        told = f"up to {text.instant(one['until_ns'])}: {one['components']:,} {_COMPONENTS.get(what, 'components')}, {one['lasting']:,} findings that last; {_since(one)}"
+        rows.append((what, told))
     if status["error"]:
         rows.append(("it cannot go on", status["error"]))
     return _pairs(rows)
+
+
+_COMPONENTS = {"forwarding": "mounts of forwarding nodes", "metadata": "metadata servers"}
+
+
+def _since(one: Mapping[str, Any]) -> str:
+    told = f"since its start {one['minutes']:,} minutes, {one['findings']:,} findings, in {one['took_s']:.1f} s, the last look {one['last_s']:.2f} s"
+    return told + (f"; {one['left_out']:,} samples in which something made no sense" if one["left_out"] else "")
 
 
 def subject(one: Mapping[str, Any]) -> str:
@@ -73,7 +88,7 @@ def explained(answer: Mapping[str, Any]) -> RenderableType:
     one = answer["finding"]
     head = Text(f"{one['id']}  {text.plain(one['kind'])}", "bold")
     head.append(f"  {one['severity']}", STYLES[one["severity"]])
-    parts: list[RenderableType] = [head, _pairs(_about(one)), Text("\nwhat it rests on", "bold"), _pairs(_lines(_arithmetic(answer["evidence"])))]
+    parts: list[RenderableType] = [head, _pairs(_about(one)), Text("\nwhat it rests on", "bold"), _pairs(_lines(_arithmetic(one["kind"], answer["evidence"])))]
     if answer["annotations"]:
         parts += [Text("\nknown events of its time", "bold"), _pairs((text.instant(event["begin_ns"]), f"{event['kind']} {event['node']} {event['text']}") for event in answer["annotations"])]
     if answer["comments"]:
@@ -81,18 +96,53 @@ def explained(answer: Mapping[str, Any]) -> RenderableType:
     return Group(*parts)
 
 
-def _arithmetic(evidence: Any) -> Any:
-    """Of a slow server first the sums that make it one, as they are worked out."""
-    rows = evidence.get("demand") if isinstance(evidence, Mapping) else None
-    if not isinstance(rows, list):
+def _arithmetic(kind: str, evidence: Any) -> Any:
+    """Of kinds that rest on sums first these, as they are worked out, in place of their figures."""
+    worked, used = _SUMS.get(kind, (None, ()))
+    if worked is None or not isinstance(evidence, Mapping) or not set(used) <= evidence.keys():
         return evidence
+    return worked(evidence) | {name: value for name, value in evidence.items() if name not in used}
+
+
+def _of_slow_server(evidence: Mapping[str, Any]) -> dict[str, str]:
     told = {
         f"{row['requests']} requests": f"{_figure(row['number'])} × {_figure(row['operation_s'])} s + {_figure(row['bytes'])} B × {_figure(row['byte_s'])} s = {_figure(row['should_take_s'])} s; "
         f"they took {_figure(row['took_s'])} s"
-        for row in rows
+        for row in evidence["demand"]
     }  # fmt: skip
     told["in all"] = f"{_figure(evidence['took_s'])} s ÷ {_figure(evidence['should_take_s'])} s = {_figure(evidence['times_in_all'])} times"
-    return told | {name: value for name, value in evidence.items() if name not in ("demand", "took_s", "should_take_s", "times_in_all")}
+    return told
+
+
+def _of_thrashing(evidence: Mapping[str, Any]) -> dict[str, str]:
+    hits, misses, discards = (evidence[name] for name in ("hits", "misses", "discards"))
+    return {
+        "had to be fetched": f"{misses:,} ÷ ({hits:,} + {misses:,}) pages read = {_figure(evidence['miss_share'])}",
+        "dropped unread": f"{discards:,} pages × {PAGE_BYTES:,} B = {evidence['discarded_bytes']:,} B",
+        "fetched for each missed": f"({misses:,} + {discards:,}) ÷ {misses:,} = {_figure(float(misses + discards) / max(misses, 1))} times",
+    }  # fmt: skip
+
+
+def _of_pressure(evidence: Mapping[str, Any]) -> dict[str, str]:
+    per_s, usual = evidence["ops_per_s"], evidence["usual_ops_per_s"]
+    return {
+        "a second": f"{evidence['requests']:,} requests ÷ ({evidence['minutes']:,} minutes × 60 s) = {_figure(per_s)}",
+        "against the usual": f"{_figure(per_s)} ÷ {_figure(usual)} = {_figure(per_s / usual)} times",
+        "of all": f"{evidence['requests']:,} ÷ {evidence['requests_of_all']:,} requests = {_figure(evidence['share'])}",
+    }  # fmt: skip
+
+
+def _of_load(evidence: Mapping[str, Any]) -> dict[str, str]:
+    return {f"{name} hours": f"{evidence[f'{name}_cells']:,} ÷ {evidence['cells']:,} hours of all nodes = {_figure(evidence[f'{name}_share'])}" for name in BANDS}
+
+
+# By kind, what shows its sums, and the figures that these hold.
+_SUMS: dict[str, tuple[Callable[[Mapping[str, Any]], dict[str, str]], tuple[str, ...]]] = {
+    **dict.fromkeys(("slow-ost", "slow-forwarding-node"), (_of_slow_server, ("demand", "took_s", "should_take_s", "times_in_all"))),
+    "cache-thrashing": (_of_thrashing, ("hits", "misses", "discards", "miss_share", "discarded_bytes")),
+    "metadata-pressure": (_of_pressure, ("requests", "requests_of_all", "minutes", "ops_per_s", "usual_ops_per_s", "share")),
+    "forwarding-load": (_of_load, ("cells", *(f"{name}_{what}" for name in BANDS for what in ("cells", "share")))),
+}  # fmt: skip
 
 
 def _about(one: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -43,6 +43,13 @@ def load(store: Store, jobdb: JobDB, of: tuple[str, str, str], from_ns: int, to_
     return answer
 
 
+def classes_of(jobdb: JobDB, addresses: Iterable[str], from_ns: int, to_ns: int) -> dict[str, str]:
+    """By address of a client the class of its node; forwarding nodes that are in none are one of their own."""
+    addresses = set(addresses)
+    node_of, named = _nodes(jobdb, addresses, from_ns, to_ns)
+    return {address: named[CLASS].get(node_of.get(address, ""), UNKNOWN) for address in addresses}
+
+
 def _by_name(store: Store, of: tuple[str, str, str], each_of: Callable[[Component], Each | None], from_ns: int, to_ns: int) -> dict[str, Sums] | None:
     """By what stands behind the blank, what each client or job had. None where that is not counted."""
     node, component, instance = of

@@ -67,6 +67,11 @@ def way(nodes: Collection[str], from_ns: int, to_ns: int) -> Work[Way]:
     return work
 
 
+def forwarders_in_use(from_ns: int, to_ns: int) -> Work[list[str]]:
+    """Forwarding nodes that served any node."""
+    return lambda session: _values(session, ForwardingRow.forwarder, *between(ForwardingRow, from_ns, to_ns))
+
+
 def target_of(node: str, component: str, instance: str, at_ns: int) -> Work[Target | None]:
     """The target that a sample of a node tells of, at an instant: the node is one of its servers then, whether it serves it or not."""
     model = TargetRow

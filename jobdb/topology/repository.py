@@ -156,6 +156,10 @@ class Topology:
         """`Forwarder`: all forwarding nodes."""
         return self._transactions.read(questions.of_kind(Forwarder, from_ns, to_ns))
 
+    def forwarders_in_use(self, from_ns: int, to_ns: int) -> list[str]:
+        """The forwarding nodes that served any node, by name: not those that wait to."""
+        return self._transactions.read(questions.forwarders_in_use(from_ns, to_ns))
+
     def targets(self, from_ns: int, to_ns: int, file_system: str | None = None) -> list[Held]:
         """`Target`s of a file system, or of all."""
         return self._transactions.read(questions.of_kind(Target, from_ns, to_ns, file_system=file_system))

@@ -15,7 +15,7 @@ from jobdb.repository import JobDB
 from pipeline.retention import Keeper
 from pipeline.store import Store
 
-from . import archives, audit, components, deep, errors, findings, jobs, layers, messages, metrics, pages, retention, rights, security, session, sockets, system, traffic
+from . import archives, audit, components, deep, errors, findings, jobs, layers, messages, metrics, pages, retention, rights, security, session, sockets, system, system_wide, traffic
 from .agents import Agents
 from .analysis import Analyses
 from .as_json import Json
@@ -63,6 +63,7 @@ def create_app(
     limits: Limits | None = None,
     rules: Rules | None = None,
     slow: Settings | None = None,
+    wide: system_wide.Settings | None = None,
 ) -> Flask:
     """The WSGI application.
 
@@ -72,7 +73,7 @@ def create_app(
     administrators without signing in; default True), KEY (who shows it as a token is one, too, though not through a proxy; default "": none), SCRAPE_TOKEN (who shows it may ask for /metrics and nothing else; default "": none), THREADS (that answer requests, at least THREADS_MIN; default 16), or any of
     Flask's. status: tells version, started_ns and ingest for /api/v1/status. keeper: drops what is older than it is to be kept.
     cache: of charts; default one in this process. second_pass: fills the archive, which then answers for what retention dropped. bounds: from where on a job's I/O is a finding; limits: from where on it is slow; rules: how
-    programs are named. slow: how slow servers are looked for.
+    programs are named. slow: how slow servers are looked for; wide: what else of the system.
     """
     app = Flask(__name__, static_folder=None)
     app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PROXY_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="", SCRAPE_TOKEN="")
@@ -93,6 +94,7 @@ def create_app(
     traces = Traces(analyses)
     bounds = Bounds() if bounds is None else bounds
     behind = Behind(jobdb, store, bounds)
+    detectors = (SlowServers(jobdb, store, slow or Settings()), system_wide.SystemWide(jobdb, store, wide or system_wide.Settings()))
     context = app.extensions["bellrock"] = Context(
         jobdb=jobdb,
         accounts=jobdb.accounts,
@@ -104,7 +106,7 @@ def create_app(
         component_charts=ComponentCharts(store, cache),
         layers=LayerAnswers(store, jobdb, analyses, cache, long_at_work, time.time_ns),
         deep=DeepAnswers(analyses, jobdb, cache, traces),
-        detection=Detection(jobdb, analyses, bounds, Live(jobdb, store, analyses, bounds, behind), behind, limits, rules, (SlowServers(jobdb, store, slow or Settings()),)),
+        detection=Detection(jobdb, analyses, bounds, Live(jobdb, store, analyses, bounds, behind), behind, limits, rules, detectors),
         lists=Lists(jobdb, analyses, cache),
         agents=Agents(store, cache),
         told=Told(store),

@@ -5,7 +5,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from jobdb.findings import Found
 from jobdb.layers.load import load
 from jobdb.repository import JobDB
 from pipeline.served import FORWARDING, MINUTE_NS, OST, Kind, Minutes, read_minutes
-from pipeline.store import Store, TooManyComponents, TooManySamples
+from pipeline.store import Heard, Store, TooManyComponents, TooManySamples
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class SlowServers:
         if now_ns // MINUTE_NS == self._looked_at:
             return
         while self._left:
-            _end(self._jobdb, self._left[-1])
+            end(self._jobdb, self._left[-1])
             self._left.pop()
         errors = []
         for one in self._of:
@@ -139,11 +139,8 @@ class _OfKind:
             first_ns = max(min(one.first_ns for one in heard), last_ns - self._settings.first_days * DAY_MINUTES * MINUTE_NS, 0)
             self._watch = Watch(self._rules, first_ns // MINUTE_NS)
             self._kept_at = self._watch.at
-            _end(self._jobdb, self.name)
-        # Minutes that all who tell have told of; those who stopped are not waited for longer than the delay, and where nobody tells nothing is over.
-        settled_ns, last_ns = now_ns - self._settings.delay_s * S, max(one.last_ns for one in heard)
-        until_ns = min(max(min((one.last_ns for one in heard if one.last_ns >= settled_ns), default=last_ns), settled_ns), last_ns, now_ns)
-        until, length = until_ns // MINUTE_NS, self._length
+            end(self._jobdb, self.name)
+        until, length = over_ns(heard, now_ns, self._settings.delay_s) // MINUTE_NS, self._length
         while self._watch.at < until and time.monotonic() < until_s and not stop.is_set():
             length = self._advance(self._watch, until, length)
         self._length = length
@@ -223,7 +220,13 @@ def _served(told: Minutes) -> Served:
     return Served(told.keys, told.names, told.ops, told.bytes, told.service_s, told.seen)
 
 
-def _end(jobdb: JobDB, kind: str) -> None:
-    """Findings of a kind that nobody follows (any more) end with what they rest on."""
-    lasting = [one.found for one in jobdb.findings.lasting(kind)]
+def over_ns(heard: Sequence[Heard], now_ns: int, delay_s: int) -> int:
+    """Up to when all who tell have told, of some of whom samples were heard; those who stopped are not waited for longer than the delay, and where nobody tells nothing is over."""
+    settled_ns, last_ns = now_ns - delay_s * S, max(one.last_ns for one in heard)
+    return min(max(min((one.last_ns for one in heard if one.last_ns >= settled_ns), default=last_ns), settled_ns), last_ns, now_ns)
+
+
+def end(jobdb: JobDB, kind: str, but: Collection[str] = ()) -> None:
+    """Findings of a kind that nobody follows (any more), all but some by their keys, end with what they rest on."""
+    lasting = [one.found for one in jobdb.findings.lasting(kind) if one.found.key not in but]
     jobdb.findings.record([dataclasses.replace(one, end_ns=max(int(one.evidence.get("until_ns", one.begin_ns)), one.begin_ns)) for one in lasting])

@@ -1,0 +1,304 @@
+"""The detector of what is wrong with the system as such: thrashed caches and load of forwarding nodes, and pressure on metadata servers, a minute after the other, whatever jobs run (docs/detection.md)."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from anomaly.system import CACHE_THRASHING, FORWARDING_LOAD, HOUR, KINDS, METADATA_PRESSURE, Load, Pressure, Thrashing
+from jobdb.findings import Found
+from jobdb.layers.load import FORWARDING_NODES, UNKNOWN, classes_of
+from jobdb.repository import JobDB
+from pipeline.asked import AT_ONCE, MOUNT, SERVER, Mounts, Requests, clients_of, read_mounts, read_requests
+from pipeline.served import MINUTE_NS
+from pipeline.store import Heard, Store, TooManySamples
+
+from .slow_servers import CROWD, DAY_MINUTES, KEEP_EVERY, TURN_S, S, end, over_ns
+
+log = logging.getLogger(__name__)
+
+# What tells that a node is a forwarding node where no topology does.
+FORWARDING_LOG = "lwfs_server"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """kinds: of findings that are looked for. delay_s, first_days: see `webapp.api.slow_servers.Settings`. discarded_bytes: see `anomaly.system.Thrashing`, least_per_s `Pressure`, peak_per_s `Load`. job_classes: classes of client on which jobs
+    run."""
+
+    kinds: tuple[str, ...] = KINDS
+    delay_s: int = 300
+    first_days: int = 7
+    discarded_bytes: int = 10**9
+    least_per_s: float = 300.0
+    peak_per_s: float = 0.0
+    job_classes: tuple[str, ...] = ("compute", "forwarding")
+
+
+class SystemWide:
+    """See `webapp.api.detection.Detector`. Looks at what was asked since the last time. What is known lies in the job database, with the findings that it made: killed at any moment, the next one goes on, and finds the same. One thread calls
+    `look`; `_lock` owns what `status` tells."""
+
+    name = "system"
+
+    def __init__(self, jobdb: JobDB, store: Store, settings: Settings, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        self._jobdb, self._clock_ns = jobdb, clock_ns
+        self._left = [kind for kind in KINDS if kind not in settings.kinds]  # of which what lasts is still to be ended
+        self._looks = [one for one in (_Forwarding(jobdb, store, settings), _Metadata(jobdb, store, settings)) if one.kinds]
+        self._looked_at, self._lock = -1, threading.Lock()
+        self._status: dict[str, Any] = {one.name: one.status() for one in self._looks}
+
+    def look(self, stop: threading.Event) -> None:
+        """Once a minute, looks at all minutes that are over, or at those of a turn. Raises StoreError and JobDBError once both had their turn; what was kept before that stays."""
+        now_ns, is_done = self._clock_ns(), True
+        if now_ns // MINUTE_NS == self._looked_at:
+            return
+        while self._left:
+            end(self._jobdb, self._left[-1])
+            self._left.pop()
+        errors = []
+        for one in self._looks:
+            try:
+                is_done &= one.look(now_ns, stop)
+            except Exception as error:
+                errors.append(error)
+            with self._lock:
+                self._status[one.name] = one.status()
+        if errors:
+            raise errors[0]
+        if is_done:
+            self._looked_at = now_ns // MINUTE_NS
+
+    def status(self) -> dict[str, Any]:
+        """Of forwarding nodes (`forwarding`) and metadata servers (`metadata`): see `_Look.status`."""
+        with self._lock:
+            return dict(self._status)
+
+
+class _Look:
+    """Minutes of some components, and who follows them (`anomaly.system`), by kind of finding. kinds: those that are looked for."""
+
+    name: str
+    _of: tuple[str, ...]
+
+    def __init__(self, jobdb: JobDB, store: Store, settings: Settings) -> None:
+        self._jobdb, self._store, self._settings = jobdb, store, settings
+        self.kinds = tuple(kind for kind in self._of if kind in settings.kinds)
+        self._place = f"detect {self.name}"
+        self._followers: dict[str, Any] | None = None
+        # The next minute, None before anything was told; the one up to which was kept.
+        self._at: int | None = None
+        self._kept_at = 0
+        # Those that last, by kind and key.
+        self._open: set[tuple[str, str]] = set()
+        self._length = HOUR
+        self._components = self._minutes = self._left_out = self._found = 0
+        self._took_s = self._last_s = 0.0
+
+    # What each is to say.
+
+    def _heard(self, from_ns: int, now_ns: int) -> list[Heard]:
+        """Components that tell of a time."""
+        raise NotImplementedError
+
+    def _make(self, kept: Mapping[str, Any]) -> dict[str, Any]:
+        """Who follows, by kind, from what was kept of each."""
+        raise NotImplementedError
+
+    def _read(self, first: int, until: int, most: int) -> tuple[Any, int]:
+        """Minutes of one hour, and how many samples were read. Raises TooManySamples."""
+        raise NotImplementedError
+
+    def _advance(self, first: int, minutes: int, told: Any) -> list[Found]:
+        """Has them followed (None: nothing is known of them); returns what is over."""
+        raise NotImplementedError
+
+    def status(self) -> dict[str, Any]:
+        """`until_ns`: up to when was looked (None: nobody told anything yet). `components`: mounts, or metadata servers, of the last minutes. `lasting`: findings. Since the start: `minutes` that were looked at, `left_out` samples in which something
+        made no sense, `findings` begun, `took_s` for all that, and `last_s` of the last time."""
+        return {
+            "until_ns": None if self._at is None else self._at * MINUTE_NS, "components": self._components, "lasting": len(self._open), "minutes": self._minutes, "left_out": self._left_out,
+            "findings": self._found, "took_s": self._took_s, "last_s": self._last_s,
+        }  # fmt: skip
+
+    def look(self, now_ns: int, stop: threading.Event) -> bool:
+        """Looks at the minutes that are over; whether all of them were looked at."""
+        began_s = time.monotonic()
+        try:
+            return self._look(now_ns, stop, began_s + TURN_S)
+        except Exception:
+            # What is in memory may be ahead of what was kept.
+            self._followers = None
+            raise
+        finally:
+            self._last_s = time.monotonic() - began_s
+            self._took_s += self._last_s
+
+    def _look(self, now_ns: int, stop: threading.Event, until_s: float) -> bool:
+        if self._followers is None:
+            self._take_up()
+        heard = self._heard(0 if self._at is None else self._at * MINUTE_NS, now_ns)
+        if not heard:
+            return True
+        if self._at is None:
+            last_ns = min(max(one.last_ns for one in heard), now_ns)
+            first_ns = max(min(one.first_ns for one in heard), last_ns - self._settings.first_days * DAY_MINUTES * MINUTE_NS, 0)
+            self._at = self._kept_at = first_ns // MINUTE_NS
+        until = over_ns(heard, now_ns, self._settings.delay_s) // MINUTE_NS
+        while self._at < until and time.monotonic() < until_s and not stop.is_set():
+            self._at = self._step(self._at, until)
+        return self._at >= until
+
+    def _step(self, first: int, until: int) -> int:
+        """Looks at the next minutes, of one hour, as what the topology tells is that of its beginning; returns which one comes then."""
+        last = min(first + self._length, until, (first // HOUR + 1) * HOUR)
+        try:
+            told, rows = self._read(first, last, AT_ONCE)
+        except TooManySamples as error:
+            if last - first > 1:
+                self._length = min(max(error.until_ns // MINUTE_NS - first, 1), (last - first) // 2)
+                return first
+            told, rows = self._crowded(first)
+        if 2 * rows <= AT_ONCE:
+            self._length = min(2 * self._length, HOUR)
+        over = self._advance(first, last - first, told)
+        self._minutes += last - first
+        self._keep(last, over)
+        return last
+
+    def _crowded(self, minute: int) -> tuple[Any, int]:
+        """One minute with more samples than are held at once; with far too many it counts as one of which nothing is known."""
+        try:
+            return self._read(minute, minute + 1, CROWD)
+        except TooManySamples as error:
+            log.warning("%s: a minute is left out: %s", self.name, error)
+            return None, CROWD
+
+    def _take_up(self) -> None:
+        """Goes on from what was kept; findings that last and are not followed any more end."""
+        kept = self._jobdb.place(self._place) or {}
+        self._at = kept.get("at")
+        self._kept_at = self._at or 0
+        self._followers = {kind: one for kind, one in self._make(kept.get("kinds", {})).items() if kind in self.kinds}
+        self._open = self._lasting_keys(self._lasting())
+        for kind in self.kinds:
+            end(self._jobdb, kind, [key for of, key in self._open if of == kind])
+
+    def _lasting(self) -> list[Found]:
+        return [found for one in (self._followers or {}).values() for found in one.lasting()]
+
+    @staticmethod
+    def _lasting_keys(found: Sequence[Found]) -> set[tuple[str, str]]:
+        return {(one.kind, one.key) for one in found}
+
+    def _keep(self, at: int, over: list[Found]) -> None:
+        """Writes what is known, and what was found, where that is news, or some minutes were looked at since."""
+        lasting = self._lasting()
+        known = self._lasting_keys(lasting)
+        if not over and known == self._open and at - self._kept_at < KEEP_EVERY:
+            return
+        kept = {kind: one.to_dict() for kind, one in (self._followers or {}).items()}
+        self._jobdb.findings.record([*over, *lasting], place=(self._place, {"at": at, "kinds": kept}))
+        self._found += len((known | self._lasting_keys(over)) - self._open)
+        self._open, self._kept_at = known, at
+
+
+class _Forwarding(_Look):
+    """Mounts of forwarding nodes."""
+
+    name, _of = "forwarding", (CACHE_THRASHING, FORWARDING_LOAD)
+
+    def _heard(self, from_ns: int, now_ns: int) -> list[Heard]:
+        nodes = self._nodes(from_ns, now_ns, now_ns)
+        return [one for one in self._store.components(from_ns, now_ns, kinds=[MOUNT.component]) if one.node in nodes] if nodes else []
+
+    def _make(self, kept: Mapping[str, Any]) -> dict[str, Any]:
+        own = self._settings
+        return {CACHE_THRASHING: Thrashing(own.discarded_bytes, kept.get(CACHE_THRASHING)), FORWARDING_LOAD: Load(own.peak_per_s, kept.get(FORWARDING_LOAD))}
+
+    def _nodes(self, from_ns: int, at_ns: int, to_ns: int) -> dict[str, int]:
+        """Forwarding nodes that serve anybody, by the topology of [from_ns, at_ns], and since when each is one. Where that knows none: that tell of their LWFS server in [from_ns, to_ns]."""
+        known = self._jobdb.topology.forwarders_in_use(from_ns, at_ns + 1)
+        if known:
+            return dict.fromkeys(known, from_ns)
+        found: dict[str, int] = {}
+        for one in self._store.components(from_ns, to_ns, kinds=[FORWARDING_LOG]):
+            found[one.node] = min(found.get(one.node, one.first_ns), one.first_ns)
+        return found
+
+    def _read(self, first: int, until: int, most: int) -> tuple[Mounts | None, int]:
+        hour_ns = first // HOUR * HOUR * MINUTE_NS
+        nodes = self._nodes(hour_ns, hour_ns, until * MINUTE_NS - 1)
+        told, rows = read_mounts(self._store, nodes, first, until, most)
+        if told is not None:
+            # Whoever becomes one within the hour is one from then on, however the hour is cut.
+            minutes = np.arange(first, until)[:, np.newaxis]
+            is_none = minutes < np.array([nodes[node] // MINUTE_NS for node, _ in told.names])
+            for array in (told.hits, told.misses, told.discards, told.moved):
+                array[is_none] = np.nan
+            self._left_out += told.left_out
+        self._components = 0 if told is None else len(told.names)
+        return told, rows
+
+    def _advance(self, first: int, minutes: int, told: Mounts | None) -> list[Found]:
+        followers = self._followers or {}
+        names, nothing = [] if told is None else told.names, np.zeros((minutes, 0))
+        over: list[Found] = []
+        if CACHE_THRASHING in followers:
+            over += followers[CACHE_THRASHING].advance(first, names, *((nothing,) * 3 if told is None else (told.hits, told.misses, told.discards)))
+        if FORWARDING_LOAD in followers:
+            over += followers[FORWARDING_LOAD].advance(first, minutes, *_by_node(names, nothing if told is None else told.moved))
+        return over
+
+
+class _Metadata(_Look):
+    """Clients of metadata servers."""
+
+    name, _of = "metadata", (METADATA_PRESSURE,)
+
+    def __init__(self, jobdb: JobDB, store: Store, settings: Settings) -> None:
+        super().__init__(jobdb, store, settings)
+        self._of_jobs = {*settings.job_classes, FORWARDING_NODES, UNKNOWN}
+        # Classes of clients in an hour, by a topology's version.
+        self._classes: dict[str, str] = {}
+        self._classes_at = (-1, -1)
+
+    def _heard(self, from_ns: int, now_ns: int) -> list[Heard]:
+        servers = self._store.components(from_ns, now_ns, kinds=[SERVER.component])
+        # Of clients those alone that may be waited for.
+        return [*servers, *clients_of(self._store, servers, max(now_ns - self._settings.delay_s * S, from_ns), now_ns)]
+
+    def _make(self, kept: Mapping[str, Any]) -> dict[str, Any]:
+        return {METADATA_PRESSURE: Pressure(self._settings.least_per_s, kept.get(METADATA_PRESSURE))}
+
+    def _read(self, first: int, until: int, most: int) -> tuple[list[Requests], int]:
+        told, rows = read_requests(self._store, lambda addresses: self._class_of(first // HOUR, addresses), first, until, most)
+        self._left_out += sum(one.left_out for one in told)
+        self._components = len(told)
+        return told, rows
+
+    def _class_of(self, hour: int, addresses: Collection[str]) -> dict[str, str]:
+        if self._classes_at != (at := (hour, self._jobdb.topology.version())):
+            self._classes, self._classes_at = {}, at
+        new = addresses - self._classes.keys()  # type: ignore[operator]
+        if new:
+            begin_ns = hour * HOUR * MINUTE_NS
+            self._classes |= classes_of(self._jobdb, new, begin_ns, begin_ns + 1)
+        return self._classes
+
+    def _advance(self, first: int, minutes: int, told: list[Requests] | None) -> list[Found]:
+        return self._followers[METADATA_PRESSURE].advance(first, minutes, told or (), self._of_jobs) if self._followers else []
+
+
+def _by_node(names: Sequence[tuple[str, str]], moved: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """What all mounts of a node moved; NaN where of none that is known."""
+    nodes = sorted({node for node, _ in names})
+    sums = np.full((len(moved), len(nodes)), np.nan)
+    for column, (node, _) in enumerate(names):
+        mine = sums[:, nodes.index(node)]
+        mine[:] = np.where(np.isnan(mine), moved[:, column], mine + np.nan_to_num(moved[:, column]))
+    return nodes, sums
