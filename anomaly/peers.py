@@ -1,7 +1,7 @@
-"""Which of the servers that do alike work at the same time stand out as slow: of one large job, or of any that are asked for alike amounts.
+"""Which of the servers that are asked for alike amounts at the same time stand out as slow.
 
 Beacon (NSDI'19, section 4.2, appendix B) clusters the forwarding nodes and OSTs of one large job. With few of them (three in its Figure 7) there are no clusters; then each is
-held against the others, and of two each against what its demand should take (`anomaly.service`).
+held against the others, and of two each against what its demand should take (`anomaly.service`). Here they need be of no job.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import math
 import numpy as np
 from sklearn.cluster import DBSCAN
 
-# Jobs of so many nodes are large (Beacon, section 4.2).
-LARGE_NODES = 1024
 # Clusters from so many peers on.
 CLUSTER_LEAST = 8
 # Peers that are well lie no closer than this about their median (logarithm); in units of their spread neighbours are no further apart than `NEAR`, with so many about them.
@@ -35,16 +33,17 @@ def outliers(rate: np.ndarray, latency: np.ndarray) -> np.ndarray:
     return stands_out
 
 
-def alike(ops: np.ndarray, bytes_: np.ndarray) -> np.ndarray:
-    """Groups of servers that were asked for like amounts at the same time, shape (servers,): numbers from 0, -1 for those that are like no other. ops, bytes_: what they were
-    asked for, shape (servers,). In a group each has another whose requests and bytes are no more than twice, nor less than half, as many."""
-    ops, bytes_ = np.asarray(ops, dtype=float), np.asarray(bytes_, dtype=float)
-    group = np.full(len(ops), -1)
-    asked = np.flatnonzero(ops > 0)
-    if len(asked):
-        points = np.log(np.stack([ops[asked], np.maximum(bytes_[asked], 1.0)], axis=1))
-        group[asked] = DBSCAN(eps=ALIKE * (1 + 1e-9), min_samples=2, metric="chebyshev").fit_predict(points)
-    return group
+def alike(ops: np.ndarray, bytes_: np.ndarray, one: int) -> np.ndarray:
+    """Which of some servers were asked for like amounts at the same time as one of them, shape (servers,), itself among them: for no more than twice, nor less than half, as many requests and bytes. ops, bytes_: what they were asked for, shape
+    (servers,). Who was asked for nothing is like no other."""
+    amounts = np.stack([np.asarray(ops, dtype=float), np.maximum(np.asarray(bytes_, dtype=float), 1.0)])
+    mine, least = amounts[:, [one]], math.exp(-ALIKE)
+    return (amounts[0] > 0) & (mine[0] > 0) & (amounts >= mine * least).all(axis=0) & (amounts * least <= mine).all(axis=0)
+
+
+def stands_out(times: np.ndarray, one: int) -> bool:
+    """Whether one of some peers stands out. times: how many times as long each took as its demand should take, shape (peers,): rate and latency both say that of servers which tell of their service time alone. In little time where it does not."""
+    return bool(times[one] >= math.exp(SLOWER) * np.median(times)) and bool(outliers(1 / times, times)[one])
 
 
 def _slow(points: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from anomaly.episodes import Episode, Report, Screening
+from anomaly.peers import alike, stands_out
 from anomaly.service import Cost, Past, slowness
 
 DAY = 24 * 60
@@ -22,7 +23,7 @@ GONE = 7 * DAY
 # Points of the series that tells of one episode.
 POINTS_MAX = 120
 # Of another format nothing is taken over.
-FORMAT = 1
+FORMAT = 2
 
 # A server's name: node and instance.
 Server = tuple[str, str]
@@ -70,8 +71,9 @@ class Spell:
     series: list[list[float]]
 
 
-# Of a point: sums of weight and of weight · slowness, of the median slowness of the others and how many minutes have one; then of each class requests, bytes and service, s.
-WEIGHT, SLOW, OTHERS, OTHERS_MINUTES, CLASSES = range(5)
+# Of a point: sums of weight and of weight · slowness, of the median slowness of the others and how many minutes have one; of how many did alike work, how many minutes have any, and in how many of these it stood out among them
+# (`anomaly.peers`); then of each class requests, bytes and service, s.
+WEIGHT, SLOW, OTHERS, OTHERS_MINUTES, PEERS, PEERS_MINUTES, STOOD_OUT, CLASSES = range(8)
 
 
 class Watch:
@@ -240,9 +242,20 @@ class Watch:
             one = self._series.setdefault(key, {"begin": begins[key], "step": 1, "points": []})
             others = np.delete(slow, number)
             others = others[~np.isnan(others)]
-            point = [float(weight[number]), float(weight[number] * slow[number]), float(np.median(others)) if len(others) else 0.0, float(len(others) > 0)]
+            point = [float(weight[number]), float(weight[number] * slow[number]), float(np.median(others)) if len(others) else 0.0, float(len(others) > 0), *self._beside(number, slow, of, served, row)]
             point += [float(values[row, of[number], number_of]) for number_of in range(len(self._costs)) for values in (served.ops, served.bytes, served.service_s)]
             _add(one, minute, point)
+
+    @staticmethod
+    def _beside(number: int, slow: np.ndarray, of: Mapping[int, int], served: Served, row: int) -> tuple[float, float, float]:
+        """Of a server in a minute: how many others did alike work, whether any, and whether it stood out among them."""
+        there = np.array([one for one in of if not np.isnan(slow[one])], dtype=np.intp)
+        places = [of[one] for one in there.tolist()]
+        among = alike(served.ops[row, places].sum(axis=1), served.bytes[row, places].sum(axis=1), there.tolist().index(number))
+        peers = there[among]
+        if len(peers) < 2:
+            return 0.0, 0.0, 0.0
+        return float(len(peers) - 1), 1.0, float(stands_out(np.exp(slow[peers]), peers.tolist().index(number)))
 
     def _spell(self, episode: Episode, key: str, series: Mapping[str, Any]) -> Spell:
         at = Episode(**{**asdict(episode), "begin": self._first + episode.begin, "end": self._first + episode.end, "found": self._first + episode.found, **{name: getattr(episode, name) * math.exp(self._rules.unsure) for name in ("mean", "worst")}})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anomaly.episodes import LASTING, LASTING_MINUTES, SURE, WORTH, Episode
-from anomaly.slow import CLASSES, OTHERS, OTHERS_MINUTES, SLOW, WEIGHT, Rules, Spell
+from anomaly.slow import CLASSES, OTHERS, OTHERS_MINUTES, PEERS, PEERS_MINUTES, SLOW, STOOD_OUT, WEIGHT, Rules, Spell
 from jobdb.findings import SEVERITIES, VICTIM, Found
 
 SLOW_OST, SLOW_FORWARDING = "slow-ost", "slow-forwarding-node"
@@ -32,7 +32,7 @@ def found(
             "times": math.exp(WORTH), "times_lasting": math.exp(LASTING), "lasting_minutes": LASTING_MINUTES, "standard_errors": SURE, "times_unsure": math.exp(rules.unsure), "reported_share_of_peak": rules.report.share,
             "reported_minutes": rules.report.minutes,
         },
-        "series": _series(spell), "jobs": None if jobs is None else list(jobs),
+        "peers": _peers(spell), "series": _series(spell), "jobs": None if jobs is None else list(jobs),
     }  # fmt: skip
     victims = tuple((one["job"], VICTIM) for one in jobs or ())
     return Found(
@@ -58,6 +58,12 @@ def _arithmetic(classes: Sequence[str], spell: Spell) -> dict[str, Any]:
         "demand": rows, "took_s": took_s, "should_take_s": should_s, "times_in_all": took_s / should_s if should_s else None, "times_mean_of_minutes": episode.mean, "times_at_least": least,
         "times_worst_minute": episode.worst, "times_own_level": math.exp(spell.own), "spread_of_minutes": spread,
     }  # fmt: skip
+
+
+def _peers(spell: Spell) -> dict[str, Any] | None:
+    """How it did beside servers that were asked for alike amounts in the same minute; None where there was none in any."""
+    peers, minutes, stood_out = (math.fsum(point[place] for point in spell.series) for place in (PEERS, PEERS_MINUTES, STOOD_OUT))
+    return {"mean": peers / minutes, "minutes": round(minutes), "stood_out_minutes": round(stood_out), "stood_out_share": stood_out / minutes} if minutes else None
 
 
 def _series(spell: Spell) -> list[dict[str, Any]]:

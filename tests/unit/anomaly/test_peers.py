@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anomaly.peers import CLUSTER_LEAST, alike, outliers
+from anomaly.peers import CLUSTER_LEAST, alike, outliers, stands_out
 
 
 def peers(count, slow, times, sigma=0.05, seed=5):
@@ -62,6 +62,15 @@ def test_what_stands_out_goes_by_figures_and_not_by_place(points, random):
 
 
 def test_demands_within_twice_are_alike():
-    group = alike(np.array([100, 180, 100, 0, 1000, 100]), np.array([1e6, 1.5e6, 1e9, 0, 1e6, 1e6]))
-    assert group.tolist() == [0, 0, -1, -1, -1, 0]
-    assert alike(np.zeros(0), np.zeros(0)).tolist() == []
+    ops, bytes_ = np.array([100, 180, 100, 0, 1000, 200, 201, 50]), np.array([1e6, 1.5e6, 1e9, 0, 1e6, 2e6, 1e6, 0.5e6])
+    assert np.flatnonzero(alike(ops, bytes_, 0)).tolist() == [0, 1, 5, 7] and np.flatnonzero(alike(ops, bytes_, 2)).tolist() == [2]
+    assert not alike(ops, bytes_, 3).any() and alike(np.ones(1), np.zeros(1), 0).tolist() == [True]
+
+
+@pytest.mark.parametrize("count", [2, 3, 7, 8, 40])
+def test_one_stands_out_as_it_does_among_all(count):
+    rng = np.random.default_rng(count)
+    for slower in (1.0, 1.2, 2.5, 6.0):
+        times = rng.lognormal(0, 0.05, count)
+        times[0] *= slower
+        assert stands_out(times, 0) == (slower > 2) and not stands_out(times, count - 1)

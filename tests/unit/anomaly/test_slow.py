@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from anomaly.episodes import Report
-from anomaly.slow import GONE, POINTS_MAX, Rules, Served, Watch
+from anomaly.slow import CLASSES, GONE, PEERS, PEERS_MINUTES, POINTS_MAX, STOOD_OUT, Rules, Served, Watch
 from tests.bench.detection import Detector
 from tests.bench.detection import Served as Day
 
@@ -50,8 +50,19 @@ def test_the_slow_server_is_found_from_its_first_minute_on_and_nobody_else():
     assert episode.mean == pytest.approx(3, rel=0.1) and episode.is_over and not episode.is_reported
     assert len(one.series) <= POINTS_MAX and one.step * len(one.series) >= episode.end - episode.begin - one.step
     # The arithmetic: what it took over what its demand should have taken.
-    ops, bytes_, took_s = (sum(point[4 + place] for point in one.series) for place in range(3))
+    ops, bytes_, took_s = (sum(point[CLASSES + place] for point in one.series) for place in range(3))
     assert took_s / (ops * one.costs[0].operation_s + bytes_ * one.costs[0].byte_s) == pytest.approx(3, rel=0.1)
+
+
+@pytest.mark.parametrize(("servers", "slow", "least"), [(12, 1, 0.8), (5, 1, 0.7), (2, 1, 0.0), (12, 7, 0.0)])
+def test_whether_it_stood_out_among_those_that_did_alike_work_is_told(servers, slow, least):
+    _, found = run(made(960, [(number, 500, 620, 3.0) for number in range(slow)], servers=servers))
+    for one in found:
+        peers, minutes, stood_out = (sum(point[place] for point in one.series) for place in (PEERS, PEERS_MINUTES, STOOD_OUT))
+        assert 0 < minutes <= 125 and 1 <= peers / minutes <= servers - 1 and stood_out / minutes >= least
+    assert len(found) == slow
+    # Where most are slow nobody stands out.
+    assert slow == 1 or stood_out / minutes < 0.5
 
 
 def test_of_servers_that_are_well_none_is_slow():

@@ -78,6 +78,7 @@ def test_a_slow_ost_is_found_with_what_it_rests_on_its_jobs_and_its_band(jobdb):
     assert row["number"] * row["operation_s"] + row["bytes"] * row["byte_s"] == pytest.approx(told_["should_take_s"])
     assert told_["times_in_all"] == pytest.approx(told_["took_s"] / told_["should_take_s"]) == pytest.approx(4.6, rel=0.1)
     assert all(point["times"] > 2 and 0.8 < point["others"] < 1.2 for point in told_["series"][:-3]) and len(told_["series"]) <= 120
+    assert told_["peers"]["mean"] > 4 and told_["peers"]["minutes"] >= 70 and told_["peers"]["stood_out_share"] > 0.9
     assert told_["jobs"][0] == {"job": "8", "read_bytes": 240_000_000, "write_bytes": 0}
     status = detector.status()[SLOW_OST]
     assert (status["servers"], status["findings"], status["lasting"], status["is_learning"]) == (6, 1, 0, False) and status["until_ns"] == (FIRST + MINUTES) * MINUTE_NS
