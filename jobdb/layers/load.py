@@ -70,7 +70,9 @@ def _by_name(store: Store, of: tuple[str, str, str], each_of: Callable[[Componen
 def _nodes(jobdb: JobDB, addresses: Iterable[str], from_ns: int, to_ns: int) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """By address the node, and by kind and node what it is a member of; forwarding nodes that are in no class are one of their own."""
     topology, asked = jobdb.topology, set(addresses)
-    known = [one.fact for kind in (ADDRESS, NID) for one in topology.members(kind, None, from_ns, to_ns)]
+    # Sites write addresses with their network, or, of the usual one, without.
+    names = asked | {name.removesuffix(f"@{each.DEFAULT_NETWORK}") for name in asked}
+    known = [one.fact for one in topology.members_called((ADDRESS, NID), names, from_ns, to_ns)]
     node_of = {name: fact.node for fact in known for name in (fact.name, each.nid(fact.name)) if name in asked}
     named: dict[str, dict[str, str]] = {CLASS: {}, GROUP: {}}
     for one in topology.memberships(set(node_of.values()), from_ns, to_ns):

@@ -67,6 +67,15 @@ def way(nodes: Collection[str], from_ns: int, to_ns: int) -> Work[Way]:
     return work
 
 
+def members_called(kinds: Collection[str], names: Collection[str], from_ns: int, to_ns: int) -> Work[list[Held]]:
+    """`Member`s of some kinds and names: of addresses, whose these are."""
+
+    def work(session: Session) -> list[Held]:
+        return [one for some in chunks(sorted(set(names))) for one in ask(session, Member, MemberRow, from_ns, to_ns, MemberRow.kind.in_(kinds), MemberRow.name.in_(some))]
+
+    return work
+
+
 def forwarders_in_use(from_ns: int, to_ns: int) -> Work[list[str]]:
     """Forwarding nodes that served any node."""
     return lambda session: _values(session, ForwardingRow.forwarder, *between(ForwardingRow, from_ns, to_ns))

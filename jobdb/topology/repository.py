@@ -184,6 +184,10 @@ class Topology:
         """`Member`s of a cabinet, group, class or enclosure, or of all of a kind."""
         return self._transactions.read(questions.of_kind(Member, from_ns, to_ns, kind=kind, name=name))
 
+    def members_called(self, kinds: Collection[str], names: Collection[str], from_ns: int, to_ns: int) -> list[Held]:
+        """`Member`s of some kinds and names: of addresses, whose these are."""
+        return self._transactions.read(questions.members_called(kinds, names, from_ns, to_ns))
+
     def peers(self, name: str, from_ns: int, to_ns: int) -> list[Peers]:
         """Those that serve alike work as a forwarding node, a server, a node, or a target ("online1/OST0003")."""
         return self._transactions.read(questions.peers(name, from_ns, to_ns))

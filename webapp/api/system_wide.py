@@ -1,6 +1,5 @@
 """The detector of what is wrong with the system as such: thrashed caches and load of forwarding nodes, and pressure on metadata servers, a minute after the other, whatever jobs run (docs/detection.md)."""
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,13 +12,12 @@ from anomaly.system import CACHE_THRASHING, FORWARDING_LOAD, HOUR, KINDS, METADA
 from jobdb.findings import Found
 from jobdb.layers.load import FORWARDING_NODES, UNKNOWN, classes_of
 from jobdb.repository import JobDB
-from pipeline.asked import AT_ONCE, MOUNT, SERVER, Mounts, Requests, clients_of, read_mounts, read_requests
+from pipeline.asked import MOUNT, SERVER, Mounts, Requests, clients_of, read_mounts, read_requests
 from pipeline.served import MINUTE_NS
-from pipeline.store import Heard, Store, TooManySamples
+from pipeline.store import Heard, Store
 
-from .slow_servers import CROWD, DAY_MINUTES, KEEP_EVERY, TURN_S, S, end, over_ns
-
-log = logging.getLogger(__name__)
+from .look import Look
+from .slow_servers import S, end
 
 # What tells that a node is a forwarding node where no topology does.
 FORWARDING_LOG = "lwfs_server"
@@ -74,155 +72,39 @@ class SystemWide:
             self._looked_at = now_ns // MINUTE_NS
 
     def status(self) -> dict[str, Any]:
-        """Of forwarding nodes (`forwarding`) and metadata servers (`metadata`): see `_Look.status`."""
+        """Of forwarding nodes (`forwarding`) and metadata servers (`metadata`): see `webapp.api.look.Look.status`."""
         with self._lock:
             return dict(self._status)
 
 
-class _Look:
-    """Minutes of some components, and who follows them (`anomaly.system`), by kind of finding. kinds: those that are looked for."""
-
-    name: str
-    _of: tuple[str, ...]
-
-    def __init__(self, jobdb: JobDB, store: Store, settings: Settings) -> None:
-        self._jobdb, self._store, self._settings = jobdb, store, settings
-        self.kinds = tuple(kind for kind in self._of if kind in settings.kinds)
-        self._place = f"detect {self.name}"
-        self._followers: dict[str, Any] | None = None
-        # The next minute, None before anything was told; the one up to which was kept.
-        self._at: int | None = None
-        self._kept_at = 0
-        # Those that last, by kind and key.
-        self._open: set[tuple[str, str]] = set()
-        self._length = HOUR
-        self._components = self._minutes = self._left_out = self._found = 0
-        self._took_s = self._last_s = 0.0
-
-    # What each is to say.
-
-    def _heard(self, from_ns: int, now_ns: int) -> list[Heard]:
-        """Components that tell of a time."""
-        raise NotImplementedError
-
-    def _make(self, kept: Mapping[str, Any]) -> dict[str, Any]:
-        """Who follows, by kind, from what was kept of each."""
-        raise NotImplementedError
-
-    def _read(self, first: int, until: int, most: int) -> tuple[Any, int]:
-        """Minutes of one hour, and how many samples were read. Raises TooManySamples."""
-        raise NotImplementedError
-
-    def _advance(self, first: int, minutes: int, told: Any) -> list[Found]:
-        """Has them followed (None: nothing is known of them); returns what is over."""
-        raise NotImplementedError
-
-    def status(self) -> dict[str, Any]:
-        """`until_ns`: up to when was looked (None: nobody told anything yet). `components`: mounts, or metadata servers, of the last minutes. `lasting`: findings. Since the start: `minutes` that were looked at, `left_out` samples in which something
-        made no sense, `findings` begun, `took_s` for all that, and `last_s` of the last time."""
-        return {
-            "until_ns": None if self._at is None else self._at * MINUTE_NS, "components": self._components, "lasting": len(self._open), "minutes": self._minutes, "left_out": self._left_out,
-            "findings": self._found, "took_s": self._took_s, "last_s": self._last_s,
-        }  # fmt: skip
-
-    def look(self, now_ns: int, stop: threading.Event) -> bool:
-        """Looks at the minutes that are over; whether all of them were looked at."""
-        began_s = time.monotonic()
-        try:
-            return self._look(now_ns, stop, began_s + TURN_S)
-        except Exception:
-            # What is in memory may be ahead of what was kept.
-            self._followers = None
-            raise
-        finally:
-            self._last_s = time.monotonic() - began_s
-            self._took_s += self._last_s
-
-    def _look(self, now_ns: int, stop: threading.Event, until_s: float) -> bool:
-        if self._followers is None:
-            self._take_up()
-        heard = self._heard(0 if self._at is None else self._at * MINUTE_NS, now_ns)
-        if not heard:
-            return True
-        if self._at is None:
-            last_ns = min(max(one.last_ns for one in heard), now_ns)
-            first_ns = max(min(one.first_ns for one in heard), last_ns - self._settings.first_days * DAY_MINUTES * MINUTE_NS, 0)
-            self._at = self._kept_at = first_ns // MINUTE_NS
-        until = over_ns(heard, now_ns, self._settings.delay_s) // MINUTE_NS
-        while self._at < until and time.monotonic() < until_s and not stop.is_set():
-            self._at = self._step(self._at, until)
-        return self._at >= until
-
-    def _step(self, first: int, until: int) -> int:
-        """Looks at the next minutes, of one hour, as what the topology tells is that of its beginning; returns which one comes then."""
-        last = min(first + self._length, until, (first // HOUR + 1) * HOUR)
-        try:
-            told, rows = self._read(first, last, AT_ONCE)
-        except TooManySamples as error:
-            if last - first > 1:
-                self._length = min(max(error.until_ns // MINUTE_NS - first, 1), (last - first) // 2)
-                return first
-            told, rows = self._crowded(first)
-        if 2 * rows <= AT_ONCE:
-            self._length = min(2 * self._length, HOUR)
-        over = self._advance(first, last - first, told)
-        self._minutes += last - first
-        self._keep(last, over)
-        return last
-
-    def _crowded(self, minute: int) -> tuple[Any, int]:
-        """One minute with more samples than are held at once; with far too many it counts as one of which nothing is known."""
-        try:
-            return self._read(minute, minute + 1, CROWD)
-        except TooManySamples as error:
-            log.warning("%s: a minute is left out: %s", self.name, error)
-            return None, CROWD
-
-    def _take_up(self) -> None:
-        """Goes on from what was kept; findings that last and are not followed any more end."""
-        kept = self._jobdb.place(self._place) or {}
-        self._at = kept.get("at")
-        self._kept_at = self._at or 0
-        self._followers = {kind: one for kind, one in self._make(kept.get("kinds", {})).items() if kind in self.kinds}
-        self._open = self._lasting_keys(self._lasting())
-        for kind in self.kinds:
-            end(self._jobdb, kind, [key for of, key in self._open if of == kind])
-
-    def _lasting(self) -> list[Found]:
-        return [found for one in (self._followers or {}).values() for found in one.lasting()]
-
-    @staticmethod
-    def _lasting_keys(found: Sequence[Found]) -> set[tuple[str, str]]:
-        return {(one.kind, one.key) for one in found}
-
-    def _keep(self, at: int, over: list[Found]) -> None:
-        """Writes what is known, and what was found, where that is news, or some minutes were looked at since."""
-        lasting = self._lasting()
-        known = self._lasting_keys(lasting)
-        if not over and known == self._open and at - self._kept_at < KEEP_EVERY:
-            return
-        kept = {kind: one.to_dict() for kind, one in (self._followers or {}).items()}
-        self._jobdb.findings.record([*over, *lasting], place=(self._place, {"at": at, "kinds": kept}))
-        self._found += len((known | self._lasting_keys(over)) - self._open)
-        self._open, self._kept_at = known, at
-
-
-class _Forwarding(_Look):
+class _Forwarding(Look):
     """Mounts of forwarding nodes."""
 
     name, _of = "forwarding", (CACHE_THRASHING, FORWARDING_LOAD)
 
+    def __init__(self, jobdb: JobDB, store: Store, settings: Settings) -> None:
+        super().__init__(jobdb, store, settings)
+        # Those of an hour, by a topology's version.
+        self._known: list[str] = []
+        self._known_at = (-1, -1)
+
     def _heard(self, from_ns: int, now_ns: int) -> list[Heard]:
-        nodes = self._nodes(from_ns, now_ns, now_ns)
+        nodes = self._nodes(from_ns, self._jobdb.topology.forwarders_in_use(from_ns, now_ns + 1) if self._at is None else self._of_hour(from_ns), now_ns)
         return [one for one in self._store.components(from_ns, now_ns, kinds=[MOUNT.component]) if one.node in nodes] if nodes else []
 
     def _make(self, kept: Mapping[str, Any]) -> dict[str, Any]:
         own = self._settings
         return {CACHE_THRASHING: Thrashing(own.discarded_bytes, kept.get(CACHE_THRASHING)), FORWARDING_LOAD: Load(own.peak_per_s, kept.get(FORWARDING_LOAD))}
 
-    def _nodes(self, from_ns: int, at_ns: int, to_ns: int) -> dict[str, int]:
-        """Forwarding nodes that serve anybody, by the topology of [from_ns, at_ns], and since when each is one. Where that knows none: that tell of their LWFS server in [from_ns, to_ns]."""
-        known = self._jobdb.topology.forwarders_in_use(from_ns, at_ns + 1)
+    def _of_hour(self, at_ns: int) -> list[str]:
+        """Forwarding nodes that serve anybody, by the topology, at the beginning of an hour."""
+        begin_ns = at_ns // (HOUR * MINUTE_NS) * HOUR * MINUTE_NS
+        if self._known_at != (at := (begin_ns, self._jobdb.topology.version())):
+            self._known, self._known_at = self._jobdb.topology.forwarders_in_use(begin_ns, begin_ns + 1), at
+        return self._known
+
+    def _nodes(self, from_ns: int, known: Sequence[str], to_ns: int) -> dict[str, int]:
+        """Forwarding nodes, and since when each is one. Where the topology knows none: that tell of their LWFS server in [from_ns, to_ns]."""
         if known:
             return dict.fromkeys(known, from_ns)
         found: dict[str, int] = {}
@@ -232,7 +114,7 @@ class _Forwarding(_Look):
 
     def _read(self, first: int, until: int, most: int) -> tuple[Mounts | None, int]:
         hour_ns = first // HOUR * HOUR * MINUTE_NS
-        nodes = self._nodes(hour_ns, hour_ns, until * MINUTE_NS - 1)
+        nodes = self._nodes(hour_ns, self._of_hour(hour_ns), until * MINUTE_NS - 1)
         told, rows = read_mounts(self._store, nodes, first, until, most)
         if told is not None:
             # Whoever becomes one within the hour is one from then on, however the hour is cut.
@@ -255,7 +137,7 @@ class _Forwarding(_Look):
         return over
 
 
-class _Metadata(_Look):
+class _Metadata(Look):
     """Clients of metadata servers."""
 
     name, _of = "metadata", (METADATA_PRESSURE,)
