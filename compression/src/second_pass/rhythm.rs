@@ -215,30 +215,25 @@ fn guess<S: Side, const WAYS: usize>(
     shift: u32,
     value: &mut i64,
 ) -> Result<(), Damage> {
-    let mut best = 0;
+    let (mut least, mut best) = (misses[0], guesses[0]);
     for way in 1..WAYS {
-        if misses[way] < misses[best] {
-            best = way;
+        if misses[way] < least {
+            (least, best) = (misses[way], guesses[way]);
         }
     }
-    let lower = (misses[best] >> LOG_BITS) - UPPER_BITS;
-    side.time(
-        time,
-        guesses[best],
-        lower.clamp(0, LOWER_BITS_MAX) as u32,
-        value,
-    )?;
+    let lower = (least >> LOG_BITS) - UPPER_BITS;
+    side.time(time, best, lower.clamp(0, LOWER_BITS_MAX) as u32, value)?;
     for way in 0..WAYS {
-        let by = value.wrapping_sub(guesses[way]).unsigned_abs();
-        misses[way] += (log(by) - misses[way]) >> shift;
+        let by = log(value.wrapping_sub(guesses[way]));
+        misses[way] += (by - misses[way]) >> shift;
     }
     Ok(())
 }
 
-/// The logarithm of one more; between powers of two it is a straight line.
+/// The logarithm of a number of either sign, and one more; between powers of two it is a straight line.
 #[inline(always)]
-fn log(value: u64) -> i32 {
-    (value as f32 + 1.0).to_bits() as i32 - 1f32.to_bits() as i32
+fn log(value: i64) -> i32 {
+    ((value as f32).abs() + 1.0).to_bits() as i32 - 1f32.to_bits() as i32
 }
 
 #[inline(always)]

@@ -353,7 +353,7 @@ impl Side for Reading<'_> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn time(&mut self, time: Time, guess: i64, lower: u32, value: &mut i64) -> Result<(), Damage> {
         let upper = self.uppers[time as usize].byte()?;
         let by = if upper == BEYOND {

@@ -122,7 +122,7 @@ pub struct Parts<'a> {
     drawn: &'a [u8],
     uppers: [Vec<u8>; TIMES],
     beyond: Vec<u8>,
-    lowers: Vec<u8>,
+    lowers: &'a [u8],
 }
 
 /// Streams that are read.
@@ -136,7 +136,7 @@ pub struct Told<'a> {
 
 impl<'a> Parts<'a> {
     /// Of a block with so many rows.
-    pub fn expand(structure: &'a [u8], times: &[u8], rows: usize) -> Result<Self, Damage> {
+    pub fn expand(structure: &'a [u8], times: &'a [u8], rows: usize) -> Result<Self, Damage> {
         let mut reader = Reader::new(structure);
         let structure = expand(&mut reader, STRUCTURE_BYTES_MAX)?;
         let drawn = reader.rest();
@@ -146,7 +146,7 @@ impl<'a> Parts<'a> {
             *upper = expand(&mut times, rows)?;
         }
         let beyond = expand(&mut times, rows * TIMES * NUMBER_BYTES)?;
-        let lowers = times.rest().to_vec();
+        let lowers = times.rest();
         Ok(Self {
             structure,
             drawn,
@@ -182,7 +182,7 @@ impl<'a> Parts<'a> {
         }
         let [turns, sequences, templates, tokens, gaps, masks, values @ ..] = streams;
         let uppers = self.uppers.each_ref().map(Vec::as_slice);
-        let reading = Reading::new(gaps, masks, values, uppers, &self.lowers, &self.beyond)?;
+        let reading = Reading::new(gaps, masks, values, uppers, self.lowers, &self.beyond)?;
         Ok(Told {
             turns,
             sequences,

@@ -174,49 +174,37 @@ impl BitWriter {
 }
 
 pub struct BitReader<'a> {
-    rest: &'a [u8],
-    open: u64,
-    left: u32,
+    bytes: &'a [u8],
+    /// In bits.
+    at: usize,
 }
 
 impl<'a> BitReader<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            rest: bytes,
-            open: 0,
-            left: 0,
-        }
+        Self { bytes, at: 0 }
     }
 
     /// At most 56 bits at once.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, bits: u32) -> Result<u64, Damage> {
-        if self.left < bits {
-            self.fill(bits)?;
-        }
-        let value = self.open & ((1 << bits) - 1);
-        self.open >>= bits;
-        self.left -= bits;
+        let from = self.at / 8;
+        let open = match self.bytes.get(from..).and_then(<[u8]>::first_chunk) {
+            Some(next) => u64::from_le_bytes(*next),
+            None => self.last(from, bits)?,
+        };
+        let value = open >> (self.at % 8) & ((1 << bits) - 1);
+        self.at += bits as usize;
         Ok(value)
     }
 
-    #[inline]
-    fn fill(&mut self, bits: u32) -> Result<(), Damage> {
-        if let Some(next) = self.rest.first_chunk::<8>() {
-            let bytes = (63 - self.left) / 8;
-            // What is beyond the bytes taken is read once more, to the same value.
-            self.open |= (u64::from_le_bytes(*next) & ((1 << (bytes * 8)) - 1)) << self.left;
-            self.rest = &self.rest[bytes as usize..];
-            self.left += bytes * 8;
-            return Ok(());
+    /// The last bytes, fewer than eight, with zeros behind them.
+    #[cold]
+    fn last(&self, from: usize, bits: u32) -> Result<u64, Damage> {
+        if self.at + bits as usize > self.bytes.len() * 8 {
+            return Err(END);
         }
-        while self.left < bits {
-            let (&first, rest) = self.rest.split_first().ok_or(END)?;
-            self.rest = rest;
-            self.open |= (first as u64) << self.left;
-            self.left += 8;
-        }
-        Ok(())
+        let last = self.bytes[from..].iter().rev();
+        Ok(last.fold(0, |open, &byte| open << 8 | u64::from(byte)))
     }
 }
 
