@@ -11,7 +11,7 @@ use tracepack::second_pass::block::{self, Frame, Plan, Primer, Refused};
 use tracepack::second_pass::file_set::FileSet;
 use tracepack::second_pass::grid::{Bins, Grid};
 use tracepack::second_pass::head::Precision;
-use tracepack::second_pass::table::{Numbers, Table, Texts, Wanted, NO_CODE, NUMBERS, TEXTS};
+use tracepack::second_pass::table::{Numbers, Strings, Table, Texts, Wanted, NO_CODE, NUMBERS, TEXTS};
 use tracepack::second_pass::Damage;
 
 pyo3::create_exception!(
@@ -140,12 +140,11 @@ pub fn encode_block<'py>(
         .collect::<PyResult<Vec<_>>>()?;
     let mut known = Vec::new();
     for (_, texts) in &texts {
-        known.push(
-            texts
-                .iter()
-                .map(|text| Ok(text.to_cow()?.into_owned().into_bytes()))
-                .collect::<PyResult<Vec<_>>>()?,
-        );
+        let mut all = Strings::default();
+        for text in texts {
+            all.push(text.to_cow()?.as_bytes());
+        }
+        known.push(all);
     }
     let latency = latency
         .map(|given| HeldNumbers::new(&given, rows, 8))
@@ -161,7 +160,7 @@ pub fn encode_block<'py>(
     for (column, held) in table.numbers.iter_mut().zip(&held) {
         *column = held.numbers();
     }
-    for ((column, codes), texts) in table.texts.iter_mut().zip(&codes).zip(&known) {
+    for ((column, codes), texts) in table.texts.iter_mut().zip(&codes).zip(known) {
         if codes
             .values()
             .iter()
@@ -173,10 +172,7 @@ pub fn encode_block<'py>(
         }
         *column = Texts {
             codes: Cow::Borrowed(codes.values()),
-            texts: texts
-                .iter()
-                .map(|text| Cow::Borrowed(text.as_slice()))
-                .collect(),
+            texts,
         };
     }
     let (from, width) = bins;
@@ -284,14 +280,12 @@ pub fn decode_block(
         texts: known,
     } in table.texts
     {
-        let mut ends = vec![0];
-        for text in &known {
-            ends.push(ends[ends.len() - 1] + text.len() as i32);
-        }
+        let (known, ends) = known.into_parts();
+        let ends = ends.into_iter().map(|end| end as i32).collect();
         texts.push((
             column(Values::Codes(codes.into_owned()))?,
             column(Values::Codes(ends))?,
-            column(Values::Bytes(known.concat()))?,
+            column(Values::Bytes(known))?,
         ));
     }
     let numbers = table

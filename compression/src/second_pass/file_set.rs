@@ -109,7 +109,7 @@ mod tests {
         };
         table.texts[Text::File as usize] = Texts {
             codes: codes.into(),
-            texts: paths.iter().map(|path| path.as_bytes().into()).collect(),
+            texts: paths.iter().collect(),
         };
         FileSet::of(&table)
     }

@@ -71,7 +71,7 @@ pub fn operations(table: &Table) -> Result<Vec<u8>, Refused> {
     let of_code = column
         .texts
         .iter()
-        .map(|text| OP_NAMES.iter().position(|name| name.as_bytes() == &**text));
+        .map(|text| OP_NAMES.iter().position(|name| name.as_bytes() == text));
     let of_code: Vec<_> = of_code.collect();
     let op = |&code: &i32| {
         let op = usize::try_from(code).ok().and_then(|code| of_code[code]);

@@ -186,7 +186,7 @@ fn text_bounds(table: &Table, text: Text) -> Option<(Vec<u8>, Vec<u8>)> {
             .iter()
             .zip(&is_used)
             .filter(|(_, used)| **used)
-            .map(|(text, _)| &**text)
+            .map(|(text, _)| text)
     };
     let (least, largest) = (used().min()?, used().max()?);
     let cut = |text: &[u8]| text_start(text, BOUND_BYTES).to_vec();

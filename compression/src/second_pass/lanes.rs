@@ -20,7 +20,7 @@ fn first_codes(column: &Texts) -> Vec<u32> {
     let mut known = HashMap::new();
     let texts = column.texts.iter().enumerate();
     texts
-        .map(|(code, text)| *known.entry(&**text).or_insert(code as u32))
+        .map(|(code, text)| *known.entry(text).or_insert(code as u32))
         .collect()
 }
 

@@ -122,9 +122,9 @@ pub struct Model {
     recent: Recent,
     /// When the last process's first row began.
     first_start: i64,
-    /// The path of the file that was named last, and whether it has one.
+    /// The path of the file that was named last, and its hash, if it has one.
     path: Vec<u8>,
-    has_path: bool,
+    hash: Option<u64>,
 }
 
 impl Model {
@@ -160,9 +160,9 @@ impl Model {
         }
     }
 
-    /// The path of the file that was named last, if it has one.
-    pub fn path(&self) -> Option<&[u8]> {
-        self.has_path.then_some(&self.path)
+    /// The path of the file that was named last, and its hash, if it has one.
+    pub fn path(&self) -> Option<(&[u8], u64)> {
+        self.hash.map(|hash| (&*self.path, hash))
     }
 
     /// The next process's rows follow.
@@ -239,7 +239,7 @@ impl Model {
             Place::Recent(at) => files.recent(at)?,
             Place::New => {
                 let known = track.file.get_or_insert_default();
-                self.has_path = pass_file(side, texts, known, &mut self.path, new_file)?;
+                self.hash = pass_file(side, texts, known, &mut self.path, new_file)?;
                 files.open()
             }
             Place::Slot => {
@@ -336,14 +336,14 @@ fn tell<S: Side>(
     Ok(())
 }
 
-/// Codes a file, and answers whether it has a path, which is left in `path`.
+/// Codes a file, and answers with the hash of its path, if it has one, which is left in `path`.
 fn pass_file<S: Side>(
     side: &mut S,
     texts: &Templates,
     known: &mut FileTrend,
     path: &mut Vec<u8>,
     file: &mut NewFile,
-) -> Result<bool, Damage> {
+) -> Result<Option<u64>, Damage> {
     known.name.pass(
         side,
         texts,
@@ -351,17 +351,16 @@ fn pass_file<S: Side>(
         &mut file.name,
     )?;
     path.clear();
-    let hash = texts
-        .render(&file.name, path)?
-        .then(|| file_id(path) as i64);
+    let hash = texts.render(&file.name, path)?.then(|| file_id(path));
+    let hashed = hash.map(|hash| hash as i64);
     let mut kind = match file.id {
         None => kind::NO_ID,
-        id if id == hash => kind::HASHED,
+        id if id == hashed => kind::HASHED,
         Some(_) => kind::OWN,
     };
     tell(side, Field::FileKind, &mut known.kind, &mut kind)?;
     file.id = match kind {
-        kind::HASHED => hash,
+        kind::HASHED => hashed,
         kind::NO_ID => None,
         _ => {
             let mut id = file.id.unwrap_or_default();
@@ -369,5 +368,5 @@ fn pass_file<S: Side>(
             Some(id)
         }
     };
-    Ok(hash.is_some())
+    Ok(hash)
 }

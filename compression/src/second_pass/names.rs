@@ -1,11 +1,10 @@
 //! Texts as a template with numbers in it, so that `out.0007` and `out.0008` differ by one.
 
 use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
 
 use super::side::{Field, Side};
 use super::trend::Trend;
-use super::wire::{mix, put_bytes, Damage, Reader};
+use super::wire::{put_bytes, Damage, Reader};
 
 /// Numbers of a text that are told apart; further ones are part of the template.
 pub const NUMBERS_MAX: usize = 12;
@@ -19,35 +18,6 @@ pub const NO_TEXT: i64 = 0;
 pub struct Name {
     pub template: i64,
     pub numbers: [i64; NUMBERS_MAX],
-}
-
-impl Hash for Name {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let numbers = self.numbers.iter();
-        state.write_u64(numbers.fold(self.template as u64, |hash, &number| {
-            mix(hash, number as u64)
-        }));
-    }
-}
-
-/// Takes the one number that a name gives as its hash: it is mixed well, and to hash it once more is of no use.
-#[derive(Default)]
-pub struct NameHasher(u64);
-
-impl Hasher for NameHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes
-            .iter()
-            .fold(self.0, |hash, &byte| mix(hash, byte.into()));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value;
-    }
 }
 
 /// As it is told: how many numbers; for each what stands before it and how many digits it has at least; what stands behind the last one.

@@ -184,6 +184,15 @@ impl<'a> Sequences<'a> {
             }
         }
     }
+
+    /// Takes so many rows of a node that are as foretold, from the number of the first on.
+    #[inline]
+    fn learn_line(&mut self, node: usize, first: i64, rows: usize) {
+        if rows > 0 {
+            self.learn(node, first);
+            self.learn(node, first.wrapping_add(rows as i64 - 1));
+        }
+    }
 }
 
 /// rows: node, by number, and number of each. first: what the first row of the last node of all had, before and afterwards.
@@ -203,9 +212,11 @@ pub fn put_sequences(out: &mut Vec<u8>, rows: impl Iterator<Item = (usize, i64)>
     }
 }
 
+/// turns: node, by number, and how many of its rows follow each other; `rows` in all.
 pub fn sequences(
     told: &[u8],
-    nodes: impl Iterator<Item = usize>,
+    turns: impl Iterator<Item = (usize, usize)>,
+    rows: usize,
     first: &mut i64,
 ) -> Result<Vec<i64>, Damage> {
     let mut reader = Reader::new(told);
@@ -218,17 +229,22 @@ pub fn sequences(
     };
     let mut known = Sequences::new(first);
     let mut left = gap(&mut reader)?;
-    let mut out = Vec::new();
-    for node in nodes {
-        let mut seq = known.foretold(node);
-        if left == 0 {
-            seq = seq.wrapping_add(reader.signed()?);
-            left = gap(&mut reader)?;
-        } else {
-            left = left.saturating_sub(1);
+    let mut out = Vec::with_capacity(rows);
+    for (node, mut rows) in turns {
+        while rows > 0 {
+            let foretold = known.foretold(node);
+            let plain = usize::try_from(left).unwrap_or(usize::MAX).min(rows);
+            known.learn_line(node, foretold, plain);
+            out.extend((0..plain).map(|row| foretold.wrapping_add(row as i64)));
+            (left, rows) = (left - plain as u64, rows - plain);
+            if rows > 0 {
+                let seq = known.foretold(node).wrapping_add(reader.signed()?);
+                known.learn(node, seq);
+                out.push(seq);
+                rows -= 1;
+                left = gap(&mut reader)?;
+            }
         }
-        known.learn(node, seq);
-        out.push(seq);
     }
     Ok(out)
 }
@@ -322,12 +338,21 @@ mod tests {
         let mut out = Vec::new();
         let (mut first, mut again) = (0, 0);
         put_sequences(&mut out, rows.into_iter(), &mut first);
-        let seqs = sequences(&out, rows.iter().map(|row| row.0), &mut again).unwrap();
+        let seqs = sequences(
+            &out,
+            rows.iter().map(|row| (row.0, 1)),
+            rows.len(),
+            &mut again,
+        )
+        .unwrap();
         assert_eq!([first, again], [i64::MAX; 2]);
         assert_eq!(seqs, rows.map(|row| row.1));
         // The first differs, which is told by no number in between.
         assert_eq!(out[0], 0);
-        assert!(sequences(&out[..1], 0..1, &mut 0).is_err());
-        assert_eq!(sequences(&[], 0..3, &mut 7).unwrap(), [7; 3]);
+        assert!(sequences(&out[..1], [(0, 1)].into_iter(), 1, &mut 0).is_err());
+        assert_eq!(
+            sequences(&[], (0..3).map(|node| (node, 1)), 3, &mut 7).unwrap(),
+            [7; 3]
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Records of kind `run` in columns.
 
 use std::borrow::Cow;
+use std::ops::Index;
 
 /// Whole numbers of a record, in the order of `Table::numbers`; the names are the schema's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,18 +93,75 @@ impl Wanted<'_> {
 /// Of no text.
 pub const NO_CODE: i32 = -1;
 
-/// A column of texts, by their place in `texts`, or NO_CODE.
+/// Texts on end, by number.
+#[derive(Clone, Debug)]
+pub struct Strings {
+    bytes: Vec<u8>,
+    /// Where each ends, behind a 0.
+    ends: Vec<usize>,
+}
+
+impl Default for Strings {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            ends: vec![0],
+        }
+    }
+}
+
+impl Strings {
+    pub fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len());
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len() - 1
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|number| &self[number])
+    }
+
+    /// All of them, and where each ends, behind a 0.
+    pub fn into_parts(self) -> (Vec<u8>, Vec<usize>) {
+        (self.bytes, self.ends)
+    }
+}
+
+impl Index<usize> for Strings {
+    type Output = [u8];
+
+    fn index(&self, number: usize) -> &[u8] {
+        &self.bytes[self.ends[number]..self.ends[number + 1]]
+    }
+}
+
+impl<T: AsRef<[u8]>> FromIterator<T> for Strings {
+    fn from_iter<I: IntoIterator<Item = T>>(texts: I) -> Self {
+        let mut all = Self::default();
+        texts.into_iter().for_each(|text| all.push(text.as_ref()));
+        all
+    }
+}
+
+/// A column of texts, by their number in `texts`, or NO_CODE.
 #[derive(Clone, Default, Debug)]
 pub struct Texts<'a> {
     pub codes: Cow<'a, [i32]>,
-    pub texts: Vec<Cow<'a, [u8]>>,
+    pub texts: Strings,
 }
 
 impl Texts<'_> {
     #[inline(always)]
     pub fn get(&self, row: usize) -> Option<&[u8]> {
         let code = self.codes[row];
-        (code != NO_CODE).then(|| &*self.texts[code as usize])
+        (code != NO_CODE).then(|| &self.texts[code as usize])
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use tracepack::second_pass::block::{Plan, Primer};
 use tracepack::second_pass::grid::Bins;
 use tracepack::second_pass::head::Precision;
-use tracepack::second_pass::table::{Number, Numbers, Table, Text, Texts, NO_CODE, NUMBERS, TEXTS};
+use tracepack::second_pass::table::{
+    Number, Numbers, Strings, Table, Text, Texts, NO_CODE, NUMBERS, TEXTS,
+};
 
 pub const T0: i64 = 1_700_000_000_000_000_000;
 const BUCKETS: usize = 8;
@@ -81,11 +83,11 @@ pub fn table(records: &[Record]) -> Table<'static> {
         }
     });
     let texts = std::array::from_fn(|text| {
-        let (mut known, mut texts) = (HashMap::new(), Vec::new());
+        let (mut known, mut texts) = (HashMap::new(), Strings::default());
         let codes = records.iter().map(|record| match &record.texts[text] {
             None => NO_CODE,
             Some(value) => *known.entry(value.clone()).or_insert_with(|| {
-                texts.push(value.clone().into());
+                texts.push(value);
                 texts.len() as i32 - 1
             }),
         });
