@@ -11,7 +11,9 @@ use tracepack::second_pass::block::{self, Frame, Plan, Primer, Refused};
 use tracepack::second_pass::file_set::FileSet;
 use tracepack::second_pass::grid::{Bins, Grid};
 use tracepack::second_pass::head::Precision;
-use tracepack::second_pass::table::{Numbers, Strings, Table, Texts, Wanted, NO_CODE, NUMBERS, TEXTS};
+use tracepack::second_pass::table::{
+    Numbers, Strings, Table, Texts, Wanted, NO_CODE, NUMBERS, TEXTS,
+};
 use tracepack::second_pass::Damage;
 
 pyo3::create_exception!(
@@ -238,6 +240,7 @@ impl PyColumn {
     }
 }
 
+/// Values, and unless all are there a bit each, as Arrow has them: 0 where null.
 type Read = (Py<PyColumn>, Option<Py<PyColumn>>);
 /// Which numbers, texts and whether latency is wanted, and of which file.
 type Chosen = (
@@ -246,8 +249,8 @@ type Chosen = (
     bool,
     Option<Vec<u8>>,
 );
-/// Codes; and of the texts that they stand for where each ends, behind a 0, and all of them on end.
-type ReadTexts = (Py<PyColumn>, Py<PyColumn>, Py<PyColumn>);
+/// Codes, as `Read`; and of the texts that they stand for where each ends, behind a 0, and all of them on end.
+type ReadTexts = (Read, Py<PyColumn>, Py<PyColumn>);
 type ReadTable = (usize, Vec<Read>, Vec<ReadTexts>, Option<Read>);
 
 #[pyfunction]
@@ -268,11 +271,11 @@ pub fn decode_block(
         .detach(|| block::decode_some(packed, primer.map(|primer| &primer.0), &wanted))
         .map_err(damaged)?;
     let column = |values: Values| Py::new(py, PyColumn(values));
+    let bits = |valid: Option<Vec<u8>>| valid.map(|bits| column(Values::Bytes(bits))).transpose();
     let read = |numbers: Numbers| {
-        let valid = (!numbers.valid.is_empty())
-            .then(|| column(Values::Bytes(numbers.valid.into_owned())))
-            .transpose()?;
-        PyResult::Ok((column(Values::Numbers(numbers.values.into_owned()))?, valid))
+        let valid = (!numbers.valid.is_empty()).then(|| bits_where(&numbers.valid, |&is| is != 0));
+        let values = Values::Numbers(numbers.values.into_owned());
+        PyResult::Ok((column(values)?, bits(valid)?))
     };
     let mut texts = Vec::new();
     for Texts {
@@ -282,8 +285,11 @@ pub fn decode_block(
     {
         let (known, ends) = known.into_parts();
         let ends = ends.into_iter().map(|end| end as i32).collect();
+        let valid = codes
+            .contains(&NO_CODE)
+            .then(|| bits_where(&codes, |&code| code != NO_CODE));
         texts.push((
-            column(Values::Codes(codes.into_owned()))?,
+            (column(Values::Codes(codes.into_owned()))?, bits(valid)?),
             column(Values::Codes(ends))?,
             column(Values::Bytes(known))?,
         ));
@@ -297,6 +303,15 @@ pub fn decode_block(
         .then(|| read(table.latency))
         .transpose()?;
     Ok((table.rows, numbers, texts, latency))
+}
+
+/// A bit for each value, the lowest of each byte first.
+fn bits_where<T>(values: &[T], is: impl Fn(&T) -> bool) -> Vec<u8> {
+    let byte = |values: &[T]| {
+        let values = values.iter().rev();
+        values.fold(0, |byte, value| byte << 1 | u8::from(is(value)))
+    };
+    values.chunks(8).map(byte).collect()
 }
 
 /// What a block is, by its beginning: see tracepack/_native.pyi.

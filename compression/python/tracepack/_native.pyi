@@ -89,6 +89,7 @@ class Column:
 
 # Numbers of records, int64 (of uint64 the same bits), and a byte for each, 0 where null: None where none is. Both are read-only.
 _Given: TypeAlias = tuple[Buffer, Buffer | None]
+# The same as they were read, with a bit for each value, as Arrow has them.
 _Read: TypeAlias = tuple[Column, Column | None]
 
 def encode_block(
@@ -111,8 +112,8 @@ def encode_block(
     Raises TooMuchError; BufferError for a column that can be written to; ValueError for columns of other lengths, or values that no such record has.
     """
 
-def decode_block(packed: bytes, primer: Primer | None = None, chosen: tuple[list[bool], list[bool], bool, bytes | None] | None = None) -> tuple[int, list[_Read], list[tuple[Column, Column, Column]], _Read | None]:
-    """The records of a block: their number, and columns as `encode_block` takes them; of texts, in place of a list, where each ends in the bytes of all (int32,
+def decode_block(packed: bytes, primer: Primer | None = None, chosen: tuple[list[bool], list[bool], bool, bytes | None] | None = None) -> tuple[int, list[_Read], list[tuple[_Read, Column, Column]], _Read | None]:
+    """The records of a block: their number, and columns; of texts their codes (int32), where each text ends in the bytes of all (int32,
     behind a 0), and these. chosen: which of the columns of numbers, of texts, and whether latency is read, the others are empty; and of which path alone, None: of all.
     Releases the interpreter's lock while it reads. Raises DamagedError."""
 

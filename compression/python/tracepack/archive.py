@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracepack._native import DamagedError, FileSet, Primer, TooMuchError, bins_over, decode_block, encode_block, find_block, read_grids, read_head
+from tracepack._native import Column, DamagedError, FileSet, Primer, TooMuchError, bins_over, decode_block, encode_block, find_block, read_grids, read_head
 
 __all__ = ["EXACT", "MEASURES", "PRIMER_ROWS", "ROWS_MAX", "Archiver", "DamagedError", "FileSet", "Head", "Heat", "OpSums", "Precision", "Primer", "TooMuchError", "decode", "heat", "scan"]
 
@@ -206,28 +206,27 @@ def decode(block: bytes, primer: Primer | None = None, columns: Sequence[str] | 
     chosen = ([name in names for name in _NUMBERS], [name in names for name in _TEXTS], "latency" in names, None if file is None else _encoded(file))
     rows, numbers, texts, latency = decode_block(block, primer, chosen)
     arrays = {}
-    for (name, dtype), (values, valid) in zip(_NUMBERS.items(), numbers, strict=True):
-        if name not in names:
-            continue
-        plain = np.frombuffer(values, np.int64)
-        mask = None if valid is None else np.frombuffer(valid, np.uint8) == 0
-        array = pa.array(plain.view(np.uint64) if dtype == pa.uint64() else plain, mask=mask)
-        # A block has no numbers that do not fit.
-        arrays[name] = array.cast(dtype, safe=False)
+    for (name, dtype), column in zip(_NUMBERS.items(), numbers, strict=True):
+        if name in names:
+            # A block has no numbers that do not fit.
+            arrays[name] = _array(pa.uint64() if dtype == pa.uint64() else pa.int64(), rows, column).cast(dtype, safe=False)
     for name, (codes, ends, known) in zip(_TEXTS, texts, strict=True):
-        if name not in names:
-            continue
-        plain = np.frombuffer(codes, np.int32)
-        mask = plain < 0
-        dictionary = pa.StringArray.from_buffers(memoryview(ends).nbytes // 4 - 1, pa.py_buffer(ends), pa.py_buffer(known))
-        arrays[name] = pa.DictionaryArray.from_arrays(pa.array(plain, mask=mask if mask.any() else None), dictionary, safe=False)
+        if name in names:
+            dictionary = pa.StringArray.from_buffers(memoryview(ends).nbytes // 4 - 1, pa.py_buffer(ends), pa.py_buffer(known))
+            arrays[name] = pa.DictionaryArray.from_arrays(_array(pa.int32(), rows, codes), dictionary, safe=False)
     if "latency" in names and latency is not None:
         values, valid = latency
-        mask = pa.array(np.frombuffer(valid, np.uint8) == 0)
-        arrays["latency"] = pa.FixedSizeListArray.from_arrays(pa.array(np.frombuffer(values, np.int64)), _BUCKETS, mask=mask)
+        lists = _array(pa.int64(), rows * _BUCKETS, (values, None))
+        arrays["latency"] = pa.Array.from_buffers(_LATENCY, rows, [None if valid is None else pa.py_buffer(valid)], children=[lists])
     elif "latency" in names:
         arrays["latency"] = pa.nulls(rows, _LATENCY)
     return pa.table({name: arrays[name] for name in names})
+
+
+def _array(dtype: pa.DataType, rows: int, column: tuple[Column, Column | None]) -> pa.Array:
+    """A column that was read, where it lies."""
+    values, valid = column
+    return pa.Array.from_buffers(dtype, rows, [None if valid is None else pa.py_buffer(valid), pa.py_buffer(values)])
 
 
 def heat(heads: Sequence[bytes]) -> Heat:

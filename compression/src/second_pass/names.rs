@@ -222,8 +222,11 @@ impl NameTrend {
             self.numbers.reserve_exact(more);
             self.numbers.resize(count, Trend::default());
         }
-        let mut foretold = self.next();
-        plus(&mut foretold, &from.numbers);
+        let mut foretold = [0; NUMBERS_MAX];
+        let trends = self.numbers[..count].iter().zip(&from.numbers);
+        for (foretold, (trend, from)) in foretold.iter_mut().zip(trends) {
+            *foretold = from.wrapping_add(trend.next());
+        }
         let values = &mut name.numbers[..count];
         side.numbers(fields.1, &foretold[..count], values)?;
         let trends = self.numbers.iter_mut().zip(values).zip(&from.numbers);

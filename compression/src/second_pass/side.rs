@@ -271,31 +271,42 @@ impl<'a> Reading<'a> {
     fn differs(&self, field: Field) -> bool {
         self.mask & (1 << field as u32) != 0
     }
+
+    /// By how much a value differs. Most do not.
+    #[cold]
+    fn miss(&mut self, field: Field) -> Result<i64, Damage> {
+        odd(&mut self.values[field as usize])
+    }
+
+    #[cold]
+    fn next_mask(&mut self) -> Result<(), Damage> {
+        self.mask = self.masks.number()? as u32;
+        self.next_gap()
+    }
 }
 
 impl Side for Reading<'_> {
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self) -> Result<(), Damage> {
         self.mask = 0;
         if self.gap == 0 {
-            self.mask = self.masks.number()? as u32;
-            self.next_gap()?;
+            self.next_mask()?;
         } else if self.gap != NONE {
             self.gap -= 1;
         }
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn value(&mut self, field: Field, foretold: i64, value: &mut i64) -> Result<(), Damage> {
         *value = foretold;
         if self.differs(field) {
-            *value = foretold.wrapping_add(odd(&mut self.values[field as usize])?);
+            *value = foretold.wrapping_add(self.miss(field)?);
         }
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn either(
         &mut self,
         field: Field,
@@ -305,7 +316,7 @@ impl Side for Reading<'_> {
     ) -> Result<(), Damage> {
         *value = foretold;
         if self.differs(field) {
-            let by = odd(&mut self.values[field as usize])?;
+            let by = self.miss(field)?;
             *value = if by == 0 {
                 other
             } else {
@@ -365,6 +376,6 @@ impl Side for Reading<'_> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn end(&mut self) {}
 }
