@@ -457,11 +457,15 @@ def _event(row: AnnotationRow) -> Annotation:
 
 def _take_back(session: Session, kinds: Sequence[str], looks: Sequence[Looked]) -> None:
     there = {(one.kind, one.key) for look in looks for one in look.found}
+    looked_for = {(kind, look.job.key) for look in looks for kind in (*kinds, *look.kinds)}
     said = select(FindingCommentRow.finding)
     untouched = (FindingRow.state == STATES[0], FindingRow.verdict == "", FindingRow.cause_by == "", FindingRow.remedy == "", FindingRow.id.not_in(said))
-    for kind in sorted({*kinds, *(kind for look in looks for kind in look.kinds)}):
-        gone = [look.job.key for look in looks if (kind in kinds or kind in look.kinds) and (kind, look.job.key) not in there]
-        session.execute(delete(FindingRow).where(FindingRow.kind == kind, FindingRow.key.in_(gone), *untouched))
+    keys = sorted({key for _, key in looked_for})
+    known = session.execute(select(FindingRow.id, FindingRow.kind, FindingRow.key).where(FindingRow.key.in_(keys), FindingRow.kind.in_(sorted({kind for kind, _ in looked_for}))))
+    # Most jobs had none, and have none.
+    gone = [number for number, kind, key in known if (kind, key) in looked_for and (kind, key) not in there]
+    if gone:
+        session.execute(delete(FindingRow).where(FindingRow.id.in_(gone), *untouched))
 
 
 @functools.cache
@@ -557,6 +561,8 @@ def _wanted(sought: Sought) -> list[Any]:
 
 def _read(session: Session, query: Select[tuple[FindingRow]]) -> list[Finding]:
     rows = session.scalars(query).all()
+    if not rows:
+        return []
     numbers = [row.id for row in rows]
     jobs: dict[int, list[tuple[str, str]]] = {}
     about = select(FindingJobRow.finding, JobRow.key, FindingJobRow.role).join(JobRow, JobRow.id == FindingJobRow.job)
