@@ -17,9 +17,10 @@ from tracepack._native import Column, DamagedError, FileSet, Primer, TooMuchErro
 
 __all__ = ["EXACT", "MEASURES", "PRIMER_ROWS", "ROWS_MAX", "Archiver", "DamagedError", "FileSet", "Head", "Heat", "OpSums", "Precision", "Primer", "TooMuchError", "decode", "heat", "scan"]
 
-# Records of a block, and of a primer, at most.
+# Records of a block at most.
 ROWS_MAX = 1 << 16
-PRIMER_ROWS = 1 << 12
+# Of a primer: half of what the format allows. It stands in the archive twice beside the blocks that have its records, and what more of them teach saves less than their times take.
+PRIMER_ROWS = 1 << 11
 MEASURES = ("read_bytes", "written_bytes", "operations", "metadata_operations")
 _NUMBERS = {
     "boot": pa.uint64(), "seq": pa.int64(), "uid": pa.uint32(), "parent": pa.uint32(), "rank": pa.int32(), "file_id": pa.uint64(), "handle": pa.int64(),
