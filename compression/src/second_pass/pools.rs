@@ -1,6 +1,5 @@
 //! The texts of a block that is read, each once a column.
 
-use std::collections::hash_map::Entry;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -12,8 +11,10 @@ use crate::ring::file_id;
 #[derive(Default)]
 pub struct Pools {
     pub texts: [Strings; TEXTS.len()],
-    /// By hash, as `file_id` makes it; of texts that have the same one the later ones by the next that is free.
+    /// By hash, as `file_id` makes it, the first text that has it.
     codes: [HashMap<u64, i32, BuildHasherDefault<Hashed>>; TEXTS.len()],
+    /// The later ones by themselves: who names files may choose names of one hash, and these are hashed with a secret.
+    others: [HashMap<Box<[u8]>, i32>; TEXTS.len()],
     /// What was looked for last: most processes are in most called as the one before.
     last: [(Name, i32); TEXTS.len()],
     /// Of the texts, and of all that were looked for.
@@ -41,31 +42,42 @@ impl Pools {
     }
 
     /// That of a text, with its hash.
-    pub fn code_of(&mut self, text: Text, bytes: &[u8], mut hash: u64) -> Result<i32, Damage> {
-        let (texts, codes) = (
-            &mut self.texts[text as usize],
-            &mut self.codes[text as usize],
-        );
-        let code = loop {
-            match codes.entry(hash) {
-                Entry::Occupied(known) if texts[*known.get() as usize] == *bytes => {
-                    break *known.get()
+    pub fn code_of(&mut self, text: Text, bytes: &[u8], hash: u64) -> Result<i32, Damage> {
+        let column = text as usize;
+        let first = self.codes[column].get(&hash).copied();
+        let known = match first {
+            Some(code) if self.texts[column][code as usize] != *bytes => {
+                self.others[column].get(bytes).copied()
+            }
+            first => first,
+        };
+        let code = match known {
+            Some(code) => code,
+            None => {
+                let code = self.add(text, bytes)?;
+                if first.is_none() {
+                    self.codes[column].insert(hash, code);
+                } else {
+                    self.others[column].insert(bytes.into(), code);
                 }
-                Entry::Occupied(_) => hash = hash.wrapping_add(1),
-                Entry::Vacant(free) => {
-                    self.bytes += bytes.len();
-                    if self.bytes > TEXT_BYTES_MAX {
-                        return Err(Damage("its texts are longer than a block's may be"));
-                    }
-                    if std::str::from_utf8(bytes).is_err() {
-                        return Err(Damage("a text is not UTF-8"));
-                    }
-                    texts.push(bytes);
-                    break *free.insert(texts.len() as i32 - 1);
-                }
+                code
             }
         };
         self.tell(text, code)
+    }
+
+    /// A text that was not there.
+    fn add(&mut self, text: Text, bytes: &[u8]) -> Result<i32, Damage> {
+        self.bytes += bytes.len();
+        if self.bytes > TEXT_BYTES_MAX {
+            return Err(Damage("its texts are longer than a block's may be"));
+        }
+        if std::str::from_utf8(bytes).is_err() {
+            return Err(Damage("a text is not UTF-8"));
+        }
+        let texts = &mut self.texts[text as usize];
+        texts.push(bytes);
+        Ok(texts.len() as i32 - 1)
     }
 
     /// Counts what a record says.
@@ -95,5 +107,21 @@ impl Hasher for Hashed {
 
     fn write_u64(&mut self, hash: u64) {
         self.0 = hash;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_one_hash_are_told_apart() {
+        let mut pools = Pools::default();
+        let mut code = |text: &str| pools.code_of(Text::File, text.as_bytes(), 7).unwrap();
+        let all: Vec<_> = (0..1000).map(|at| code(&format!("/a/{at}"))).collect();
+        assert_eq!(all, (0..1000).collect::<Vec<_>>());
+        let again: Vec<_> = (0..1000).map(|at| code(&format!("/a/{at}"))).collect();
+        assert_eq!(again, all);
+        assert_eq!(pools.texts[Text::File as usize].len(), 1000);
     }
 }
