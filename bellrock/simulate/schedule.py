@@ -30,7 +30,7 @@ AGGRESSOR_CYCLES_MAX = 48
 AGGRESSOR_LATE_S = 120.0
 AGGRESSOR_LARGER = 5
 FIRST_ID = 100_000
-# One who asks for less of each server is in nobody's way, and what is lost of less of the full speed is not told, so that few have to be left out (`Plan.tells_lost`).
+# One who asks for less of each server is in nobody's way, and a smaller part of the time that is lost is not told, so that few have to be left out (`Plan.tells_lost`).
 ASKS_MIN, LOST_MIN = 0.05, 0.02
 
 
@@ -57,8 +57,8 @@ class Plan:
 @dataclass
 class Run:
     """One job: what was drawn, and what became of it. Times in s since the machine began to work; begin, end: of each step. at_forwarder: where an aggressor
-    must run; until_s: when that of a fault in number is cancelled. lost_s: by the number of another run how much further this one's I/O would have come without it,
-    seconds at full speed; where `Plan.tells_lost`."""
+    must run; until_s: when that of a fault in number is cancelled. lost_s: by the number of another run how much less time what this one's I/O did beside it
+    would have taken without it; where `Plan.tells_lost`."""
 
     number: int
     application: Application
@@ -146,7 +146,7 @@ class _Machine:
         self._limit = np.empty(0)
         self._is_first = np.empty(0, dtype=bool)
         self._demand = np.empty((0, plan.machine.forwarders + plan.machine.targets + 1))
-        # Of each in whose way others are: its place, theirs, and by how much faster it would be without them.
+        # Of each in whose way others are: its place, theirs, and what part of its time it would be spared without them.
         self._in_way: list[tuple[int, int, float]] = []
 
     def run(self) -> list[Run]:
@@ -188,8 +188,9 @@ class _Machine:
         found = []
         for other in np.flatnonzero((self._demand[:, used] >= ASKS_MIN).any(axis=1)).tolist():
             rest = np.delete(np.arange(len(self._active)), other)
-            faster = speeds(self._demand[rest], self._limit[rest], self._is_first[rest], self._capacity) - self._speed[rest]
-            found += [(int(rest[at]), other, float(faster[at])) for at in np.flatnonzero(is_slowed[rest] & (faster > LOST_MIN * self._limit[rest]))]
+            # Parts of time and not of speed: who gets on at a hundredth of its speed, and without another at a tenth, is done in a tenth of the time.
+            spared = 1 - self._speed[rest] / speeds(self._demand[rest], self._limit[rest], self._is_first[rest], self._capacity)
+            found += [(int(rest[at]), other, float(spared[at])) for at in np.flatnonzero(is_slowed[rest] & (spared > LOST_MIN))]
         return found
 
     def _hold(self) -> None:
@@ -209,9 +210,9 @@ class _Machine:
 
     def _go_on(self, until: float) -> None:
         self._left = np.maximum(self._left - (until - self._now) * self._speed, 0.0)
-        for at, other, faster in self._in_way:
+        for at, other, spared in self._in_way:
             lost_s = self._active[at].lost_s
-            lost_s[self._active[other].number] = lost_s.get(self._active[other].number, 0.0) + (until - self._now) * faster
+            lost_s[self._active[other].number] = lost_s.get(self._active[other].number, 0.0) + (until - self._now) * spared
         self._now = until
 
     def _draw(self) -> Run:

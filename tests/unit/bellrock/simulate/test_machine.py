@@ -14,7 +14,7 @@ from bellrock.simulate.contention import SPEED_MIN, speeds
 from bellrock.simulate.description import read_machine
 from bellrock.simulate.expand import expand
 from bellrock.simulate.records import Numbering, table
-from bellrock.simulate.schedule import Plan, jobs, simulate
+from bellrock.simulate.schedule import Plan, jobs, model_of, simulate
 from bellrock.simulate.truth import truth
 from bellrock.simulate.virtual import VirtualMachine
 from jobdb.job import Job
@@ -291,3 +291,17 @@ def test_nodes_kept_for_aggressors_must_leave_some():
     described = read_machine("taihulight").scaled(0.004)
     with pytest.raises(UsageError, match="larger --scale"):
         simulate(Plan(described, 1, 0.1, 1.0, faults.draw(["n-1-aggressor:1"], described, 1, 0.1), START))
+
+
+def test_what_others_cost_is_the_time_that_would_have_been_spared():
+    described = read_machine("taihulight").scaled(0.025)
+    p = Plan(described, 1, 1.5, 1.0, [], START)
+    runs = simulate(dataclasses.replace(p, tells_lost=True))
+    assert [(run.begin, run.end) for run in runs] == [(run.begin, run.end) for run in simulate(p)]
+    rows = []
+    for run in runs:
+        slower_s = sum(run.end) - sum(run.begin) - sum(step.end_ns - step.begin_ns for step in model_of(p, run).steps[: len(run.end)]) / 10**9
+        rows += [(slower_s, lost_s) for lost_s in run.lost_s.values()]
+    assert len(rows) > 10 and all(0 < lost_s < slower_s + 1e-6 for slower_s, lost_s in rows)
+    # Who had one other alone in its way would have been at full speed without it.
+    assert sum(lost_s > 0.99 * slower_s > 1 for slower_s, lost_s in rows) >= 3
