@@ -4,27 +4,28 @@ A victim is a job, no aggressor itself, of which a phase took 1.5 times as long 
 at least 15 % of its loss, and 5 s, without one other job (`Run.lost_s`): the one that cost it most is its aggressor, and must be named first. Where all others together cost it less than a tenth of the
 loss, nobody is to be named.
 
-What the detector is given is what a site has: seconds of jobs, what they asked each server for in minutes, I/O modes of their phases, and how long requests waited at servers.
+What the detector is given is what a site has: seconds of jobs, what they asked each server for in minutes, I/O modes of their phases, and how many requests waited at servers.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from anomaly.interference import FLOOD_NODES, METADATA, Server, pressed, rank
-from bellrock.simulate.minutes import JOB_LAYERS, MINUTE_S, Minutes
+from anomaly.interference import FLOOD_NODES, METADATA, Server, rank
+from bellrock.simulate.minutes import MINUTE_S, Minutes
 from tests.bench._month import Month
 
 SLOW_TIMES, SLOW_S = 1.5, 10.0
 COUNTS_SHARE, COUNTS_S, NOBODY_SHARE = 0.15, 5.0, 0.1
-PIECE_S = 60.0
+PIECE_S = 15.0
 METADATA_BYTES = 1024
 DAYS_AT_ONCE, DAY_MINUTES = 3, 24 * 60
-FORWARDING, STORAGE, METADATA_LAYER = range(3)
+# Place of `bellrock.simulate.minutes.JOB_LAYERS`.
+FORWARDING = 0
 
 
 @dataclass
@@ -65,8 +66,8 @@ class _Series:
         return slice(int(self.at[job]), int(self.at[job + 1]))
 
 
-def scored(month: Month, slow_servers: Mapping[int, np.ndarray]) -> Counted:
-    """Of all victims of a month. slow_servers: by layer (place in JOB_LAYERS) servers that were found slow, shape (findings, 3 or more): component, first minute, minute after the last."""
+def scored(month: Month) -> Counted:
+    """Of all victims of a month."""
     jobs = list(month.jobs())
     by_number = {job["number"]: job for job in jobs}
     slow = sorted(_slow(jobs), key=lambda one: _last_s(*one))
@@ -75,18 +76,18 @@ def scored(month: Month, slow_servers: Mapping[int, np.ndarray]) -> Counted:
     for part in month.parts():
         held.append(part)
         if (part.first // DAY_MINUTES + 1) % DAYS_AT_ONCE == 0:
-            counted += _of_days(month, held, slow, by_number, slow_servers)
+            counted += _of_days(month, held, slow, by_number)
             held = held[-1:]
-    return counted + _of_days(month, held, slow, by_number, slow_servers)
+    return counted + _of_days(month, held, slow, by_number)
 
 
-def _of_days(month: Month, parts: Sequence[Minutes], slow: list[tuple[dict, np.ndarray]], by_number: dict[int, dict], slow_servers: Mapping[int, np.ndarray]) -> Counted:
+def _of_days(month: Month, parts: Sequence[Minutes], slow: list[tuple[dict, np.ndarray]], by_number: dict[int, dict]) -> Counted:
     """Of the victims whose last slow phase ended by these days' end, which are taken from the list."""
     counted, first_s = Counted(), parts[0].first * MINUTE_S
     end_s = (parts[-1].first + len(parts[-1].seen.metadata)) * MINUTE_S
     here = [one for one in slow if _last_s(*one) <= end_s]
     del slow[: len(here)]
-    asked = _Asked(month, parts, by_number, slow_servers) if here else None
+    asked = _Asked(month, parts, by_number) if here else None
     for job, usual_s in here:
         lasted_s = np.subtract(job["end_step_s"], job["begin_s"])
         lost_s = float(np.maximum(lasted_s - usual_s, 0)[lasted_s >= SLOW_TIMES * usual_s].sum())
@@ -127,48 +128,64 @@ def _slow(jobs: Sequence[dict]) -> Iterator[tuple[dict, np.ndarray]]:
 
 
 class _Asked:
-    """A month by job, and how pressed its servers were."""
+    """A month by job, and how many requests waited at its servers."""
 
-    def __init__(self, month: Month, parts: Sequence[Minutes], by_number: dict[int, dict], slow_servers: Mapping[int, np.ndarray]) -> None:
-        self._by_number, count, self._first_s, self._slow = by_number, max(by_number) + 1, parts[0].first * MINUTE_S, slow_servers
+    def __init__(self, month: Month, parts: Sequence[Minutes], by_number: dict[int, dict]) -> None:
+        self._by_number, count, self._first = by_number, max(by_number) + 1, parts[0].first
         self._seconds, self._minutes = (_Series.of(parts, name, count) for name in ("seconds", "jobs"))
-        self._numbers = np.array(sorted(by_number))
-        self._starts, self._ends = (np.array([by_number[number][name] for number in self._numbers.tolist()]) for name in ("start_s", "end_s"))
         self._modes = {one["name"]: one for one in month.truth["machine"]["application"]}
-        ahead, data = [part.forwarding for part in parts], slice(0, 2)
-        targets, server = [part.targets for part in parts], [part.metadata for part in parts]
-        self._pressed = {
-            (FORWARDING, False): pressed(*(np.concatenate(of) for of in ([one.wait_s[..., data].sum(2) for one in ahead], [one.service_s[..., data].sum(2) for one in ahead], [one.read_ops + one.write_ops for one in ahead]))),
-            (FORWARDING, True): pressed(*(np.concatenate(of) for of in ([one.wait_s[..., 2] for one in ahead], [one.service_s[..., 2] for one in ahead], [one.metadata_ops for one in ahead]))),
-            (STORAGE, False): pressed(*(np.concatenate(of) for of in ([one.wait_us / 1e6 for one in targets], [one.service_us / 1e6 for one in targets], [one.read_ops + one.write_ops for one in targets]))),
-            (METADATA_LAYER, False): pressed(*(np.concatenate(of)[:, None] for of in ([one.wait_us.sum(1) / 1e6 for one in server], [one.service_us.sum(1) / 1e6 for one in server], [one.ops.sum((1, 2)) for one in server]))),
-        }  # fmt: skip
+        # Rows of minutes by server and time, and whose each is.
+        key = self._minutes.where.astype(np.int64) << 32 | self._minutes.time
+        self._by_server = np.argsort(key, kind="stable")
+        self._key, self._whose = key[self._by_server], np.repeat(np.arange(count), np.diff(self._minutes.at))
+        # Little's law: the time that all requests of a minute waited, ÷ the minute.
+        self._waiting = [
+            np.concatenate(of) / MINUTE_S
+            for of in (
+                [part.forwarding.wait_s.sum(axis=2) for part in parts], [part.targets.wait_us / 1e6 for part in parts], [part.metadata.wait_us.sum(axis=1, keepdims=True) / 1e6 for part in parts],
+            )
+        ]  # fmt: skip
 
     def named(self, job: dict, usual_s: np.ndarray) -> list[int]:
         """Numbers of the jobs that slowed one, the likeliest first."""
         begin, end, phase = _pieces(job, usual_s)
         own, seconds = self._rates(job["number"], begin, end), end - begin
         amounts = np.stack([np.bincount(phase, of * seconds) for of in own.T], axis=1) / usual_s[: phase[-1] + 1, None]
-        usual = amounts[phase]
-        volume, expected = (values[:, 0] + METADATA_BYTES * values[:, METADATA] for values in (own, usual))
+        volume, expected = (values[:, 0] + METADATA_BYTES * values[:, METADATA] for values in (own, amounts[phase]))
         speed = np.divide(volume, expected, out=np.full(len(own), np.nan), where=expected > 0)
-        rows = self._minutes.rows(job["number"])
-        mine = np.unique(self._minutes.where[rows])
-        near = self._numbers[(self._starts < end[-1]) & (self._ends > begin[0]) & (self._numbers != job["number"])]
-        found = [(number, shares) for number in near.tolist() if (shares := self._shares(number, mine, begin[0], end[-1])).any()]
-        if not found:
-            return []
-        rates = np.stack([self._rates(number, begin, end) for number, _ in found])
-        shares = np.stack([shares for _, shares in found])
-        flood = np.stack([self._flood(number, begin, end) for number, _ in found]) * (shares[:, FORWARDING, None, 0] > 0)
-        is_metadata = bool(METADATA_BYTES * (own[:, METADATA] * seconds).sum() > (own[:, 0] * seconds).sum())
-        servers = []
-        for layer in range(len(JOB_LAYERS)):
-            loads = rates * shares[:, layer, None, :]
-            values = self._pressed[layer, is_metadata and layer == FORWARDING][:, mine[mine >> 16 == layer] & 0xFFFF]
-            is_slow = _slow_then(self._slow.get(layer), mine[mine >> 16 == layer] & 0xFFFF, begin, end)
-            servers.append(Server(loads, own, usual, flood if layer == FORWARDING else np.zeros_like(flood), pressed=_on_pieces(values, begin - self._first_s, end - self._first_s), slow=is_slow))
-        return [found[one.neighbour][0] for one in rank(speed, seconds, servers)]
+        cuts = _Cuts.of(begin, end)
+        rows = [self._rows(where, cuts) for where in np.unique(self._minutes.where[self._minutes.rows(job["number"])]).tolist()]
+        jobs = np.unique(np.concatenate([self._whose[of] for of in rows]))
+        parts = np.stack([self._parts(number, cuts) for number in jobs.tolist()])
+        flood = np.stack([self._flood(number, begin, end) for number in jobs.tolist()])
+        victim = int(np.searchsorted(jobs, job["number"]))
+        others = np.arange(len(jobs)) != victim
+        servers = (self._server(of, jobs, parts, flood, victim, cuts, phase) for of in rows)
+        return [int(jobs[others][one.neighbour]) for one in rank(speed, seconds, servers)]
+
+    def _rows(self, where: int, cuts: _Cuts) -> np.ndarray:
+        """Rows of minutes in which a server did anything, from the first piece to the last."""
+        low, high = np.searchsorted(self._key, [where << 32 | int(cuts.minutes[0]), where << 32 | int(cuts.minutes[-1]) + 1])
+        found = self._by_server[low:high]
+        return found[np.isin(self._minutes.time[found], cuts.minutes)]
+
+    def _parts(self, number: int, cuts: _Cuts) -> np.ndarray:
+        """Of what a job did in a minute how much it did in each cut of it, shape (cuts, 3), by its seconds."""
+        begin = cuts.minutes * float(MINUTE_S)
+        whole = (self._rates(number, begin, begin + MINUTE_S) * MINUTE_S)[cuts.minute]
+        return np.divide(self._rates(number, cuts.begin, cuts.end) * (cuts.end - cuts.begin)[:, None], whole, out=np.zeros((len(cuts.begin), 3)), where=whole > 0)
+
+    def _server(self, rows: np.ndarray, jobs: np.ndarray, parts: np.ndarray, flood: np.ndarray, victim: int, cuts: _Cuts, phase: np.ndarray) -> Server:
+        """What one server did for jobs in pieces; rows: of its minutes, none of another's."""
+        asked = np.zeros((len(jobs), len(cuts.minutes), 3))
+        np.add.at(asked, (np.searchsorted(jobs, self._whose[rows]), np.searchsorted(cuts.minutes, self._minutes.time[rows])), self._minutes.amounts[rows])
+        loads = np.add.reduceat(asked[:, cuts.minute] * parts, cuts.first, axis=1) / cuts.seconds[:, None]
+        layer, component = divmod(int(self._minutes.where[rows[0]]) if len(rows) else 0, 1 << 16)
+        waiting = np.maximum.reduceat(self._waiting[layer][:, component][cuts.minutes[cuts.minute] - self._first], cuts.first)
+        uses = np.bincount(phase, loads[victim].sum(axis=1))[phase] > 0
+        floods = flood * (asked.sum(axis=(1, 2)) > 0)[:, None] if layer == FORWARDING else np.zeros_like(flood)
+        others = np.arange(len(jobs)) != victim
+        return Server(loads[others], loads[victim], uses, floods[others], floods[victim], waiting)
 
     def _rates(self, number: int, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
         """What a job did a second in pieces of time, shape (pieces, 3)."""
@@ -184,19 +201,6 @@ class _Asked:
 
         return (done(end) - done(begin)) / (end - begin)[:, None]
 
-    def _shares(self, number: int, mine: np.ndarray, begin_s: float, end_s: float) -> np.ndarray:
-        """Of what a job asked each layer for in a time, how much it asked those components for, shape (layers, 3)."""
-        rows = self._minutes.rows(number)
-        low, high = begin_s // MINUTE_S, -(-end_s // MINUTE_S)
-        here = (self._minutes.time[rows] >= low) & (self._minutes.time[rows] < high)
-        where, amounts = self._minutes.where[rows][here], self._minutes.amounts[rows][here]
-        found = np.zeros((len(JOB_LAYERS), 3))
-        for layer in range(len(JOB_LAYERS)):
-            of = where >> 16 == layer
-            every = amounts[of].sum(axis=0)
-            found[layer] = np.divide(amounts[of & np.isin(where, mine)].sum(axis=0), every, out=np.zeros(3), where=every > 0)
-        return found
-
     def _flood(self, number: int, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
         """In what part of each piece a job was in a phase of mode N-1 from many nodes, as its profile tells."""
         job, found = self._by_number[number], np.zeros(len(begin))
@@ -211,25 +215,30 @@ class _Asked:
         return np.minimum(found / (end - begin), 1.0)
 
 
+@dataclass(frozen=True)
+class _Cuts:
+    """Pieces of time, cut where minutes end. minutes: that they touch, in order; of each cut its begin, end, and place of its minute; of each piece its first cut, and how long it is; s."""
+
+    minutes: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    minute: np.ndarray
+    first: np.ndarray
+    seconds: np.ndarray
+
+    @classmethod
+    def of(cls, begin: np.ndarray, end: np.ndarray) -> _Cuts:
+        low, high = (begin // MINUTE_S).astype(int), np.ceil(end / MINUTE_S).astype(int)
+        count = high - low
+        first = np.cumsum(count) - count
+        minute = np.arange(count.sum()) - np.repeat(first - low, count)
+        minutes, place = np.unique(minute, return_inverse=True)
+        return cls(minutes, np.maximum(np.repeat(begin, count), minute * MINUTE_S), np.minimum(np.repeat(end, count), (minute + 1) * MINUTE_S), place, first, end - begin)
+
+
 def _pieces(job: dict, usual_s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where pieces of a job's phases begin and end, up to its last slow one, and their phases."""
     lasted_s = np.subtract(job["end_step_s"], job["begin_s"])
     last = int(np.flatnonzero(lasted_s >= SLOW_TIMES * usual_s)[-1])
     edges = [np.linspace(begin, end, max(int(np.ceil((end - begin) / PIECE_S)), 1) + 1) for begin, end in zip(job["begin_s"][: last + 1], job["end_step_s"][: last + 1], strict=True)]
     return np.concatenate([of[:-1] for of in edges]), np.concatenate([of[1:] for of in edges]), np.repeat(np.arange(last + 1), [len(of) - 1 for of in edges])
-
-
-def _slow_then(findings: np.ndarray | None, components: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """What part of each piece any of some components was found slow."""
-    slow = np.zeros(len(begin))
-    for component, first, last in findings[:, :3].tolist() if findings is not None else ():
-        if component in components:
-            slow = np.maximum(slow, np.maximum(np.minimum(end, last * MINUTE_S) - np.maximum(begin, first * MINUTE_S), 0) / (end - begin))
-    return slow
-
-
-def _on_pieces(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """How pressed the most pressed of some servers was in each piece; NaN where none tells, or there is none."""
-    highest = np.fmax.reduce(values, axis=1) if values.shape[1] else np.full(len(values), np.nan)
-    spans = [highest[int(low // MINUTE_S) : int(-(-high // MINUTE_S))] for low, high in zip(begin, end, strict=True)]
-    return np.array([np.fmax.reduce(of) if len(of) else np.nan for of in spans])

@@ -145,14 +145,6 @@ def found_by(month: Month, layer: str) -> tuple[dict[str, np.ndarray], np.ndarra
     return {"anomaly": detector.findings(), **{name: np.pad(rows, ((0, 0), (0, 1))) for name, rows in simple.items()}}, ops > 0
 
 
-def slow_servers(month: Month, layer: str) -> np.ndarray:
-    """Servers of a layer that were found slow in a month, as `Detector.findings`."""
-    detector = Detector()
-    for part in month.parts():
-        detector.advance(served(part, layer))
-    return detector.findings()
-
-
 def _by_jobs(part: Minutes, layer: str, large: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """What Beacon's rule says of each hour, by any of the large jobs, shape (hours, components). seen: shape (minutes, components)."""
     minutes, components = seen.shape
@@ -212,7 +204,7 @@ def run() -> list[dict]:
         at = Path(kept or folder)
         faulty = list(months(at, seeds, days, FAULTS))
         with_faults = [{kind: scored(month, kind)[0] for kind in LAYER_OF} for month in faulty]
-        interference = sum((_interference.scored(month, {JOB_LAYERS.index("forwarding"): slow_servers(month, "forwarding")}) for month in faulty), _interference.Counted())
+        interference = sum((_interference.scored(month) for month in faulty), _interference.Counted())
         healthy = [scored(month, kind) for month in months(at, seeds, days, "") for kind in LAYER_OF]
         slow_jobs = _slow_jobs_of(at, seeds, days)
     rows = [*slow_jobs, {"name": "history_100k_jobs_s", "value": _slow_jobs.history_s(), "unit": "s of processor time; the goal is 60"}]

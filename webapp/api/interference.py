@@ -1,40 +1,37 @@
-"""Reads what is needed to tell who slowed a job: its neighbours at its servers, what they did meanwhile, and how long its requests waited there."""
+"""Reads what is needed to tell who slowed a job: its neighbours at its servers, what they did meanwhile, and how many requests waited there."""
 
 import contextlib
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from anomaly.interference import FLOOD_NODES, METADATA, NAMED_MAX, Named, Server, Trait, pressed, rank
+from anomaly.interference import FLOOD_NODES, METADATA, Named, Server, Trait, rank
 from jobdb.findings import AGGRESSOR, PAGE_MAX, VERDICTS, Found, Sought
 from jobdb.job import Job
-from jobdb.layers import NODES_MAX, each
+from jobdb.layers import NODES_MAX
 from jobdb.repository import JobDB
+from jobdb.topology.facts import Target
 from jobdb.topology.questions import Way
-from pipeline.schema.components import COMPONENTS
 from pipeline.spread import spread
-from pipeline.steps import MARGIN_NS, SECOND_NS, Histogram, steps
-from pipeline.store import Store, TooManyComponents, TooManyRuns, TooManySamples
+from pipeline.steps import SECOND_NS
+from pipeline.store import Store, TooManyRuns
 
 from .analysis import Analyses
 from .errors import Busy
+from .neighbours import METADATA_SERVERS, Neighbour, at_targets, everywhere, most_shared, server_of, through
+from .waits import Waits, before_and_during, of_forwarding, of_target
 
 # Phases are cut into pieces of at most so long, longer ones where they would be too many; of a longer time the last of it is looked at.
-PIECE_NS, PIECES_MAX, SPAN_NS = 60 * SECOND_NS, 2000, 2 * 24 * 3600 * SECOND_NS
+PIECE_NS, PIECES_MAX, SPAN_NS = 15 * SECOND_NS, 2000, 2 * 24 * 3600 * SECOND_NS
 # Steps in which a neighbour's load is read, at most.
 STEPS_MAX = 20_000
-# Neighbours that are looked at, of all that there are; forwarding nodes, and targets of files, whose own counts are asked.
-NEIGHBOURS_MAX, FORWARDERS_MAX, TARGETS_MAX = 64, 64, 128
 # A metadata operation counts as so many bytes in a volume, as in phases.
 METADATA_BYTES = 1024
 # Phases whose volumes differ by no more than this factor do alike work.
 ALIKE = 1.5
-# How long before it a forwarding node's requests are taken for usual, and in steps of how long.
-USUAL_NS, STEP_NS = 6 * 3600 * SECOND_NS, 60 * SECOND_NS
-LWFS_SERVER = "lwfs_server"
 _, FALSE = VERDICTS
 _SUMS = (("read_bytes", "write_bytes"), ("read_ops", "write_ops"), ("metadata_ops",))
 _CAUSES = {
@@ -80,14 +77,14 @@ class _Pieces:
         return (self.end_ns - self.begin_ns) / SECOND_NS
 
 
-@dataclass
-class _Neighbour:
-    """Another job. shares: of what it did how much went through each server, by name. amounts: shape (pieces, 3), a second; flood: share of each piece."""
+@dataclass(frozen=True)
+class _Place:
+    """One of the job's servers. amounts: places of what it is asked for. waits: None where nothing tells of them. slow: what part of each piece it was known to be slow itself, shape (pieces,)."""
 
-    job: Job
-    shares: dict[str, float] = field(default_factory=dict)
-    amounts: np.ndarray = field(default_factory=lambda: np.zeros((0, 3)))
-    flood: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    name: str
+    amounts: tuple[int, ...]
+    waits: Waits | None
+    slow: np.ndarray
 
 
 def expected(phases: Sequence[Mapping[str, Any]], slow: Sequence[Mapping[str, Any]]) -> list[Expected]:
@@ -111,25 +108,27 @@ def who_slowed(job: Job, phases: Sequence[Expected], store: Store, jobdb: JobDB,
         return Slowed((), "", {"looked_at": 0})
     from_ns, to_ns = int(pieces.begin_ns[0]), int(pieces.end_ns[-1])
     own = _amounts(analyses, job, pieces)
-    speed, usual = _speed(own, pieces)
+    speed = _speed(own, pieces)
+    profile, seen = analyses.profile(job)
     # Launches name the nodes that they began on alone.
-    nodes = sorted({*job.node_names, *analyses.profile(job)[1]})[:NODES_MAX]
+    nodes = sorted({*job.node_names, *seen})[:NODES_MAX]
     way = jobdb.topology.way(nodes, from_ns, to_ns)
-    neighbours = _through(job, way, jobdb, from_ns, to_ns)
-    counted = _at_targets(job, way, store, jobdb, neighbours, from_ns, to_ns)
-    _everywhere(job, way, jobdb, neighbours, from_ns, to_ns, {_METADATA} - counted)
-    looked_at = _loads(_most_shared(neighbours), analyses, jobdb, pieces)
-    names = sorted({name for one in looked_at for name in one.shares})
-    waits = {name: _waits(store, name, from_ns, to_ns, bool(_is_metadata(own, pieces))) for name in names if name not in (_STORAGE, _METADATA)}
-    servers = [_server(name, looked_at, own, usual, pieces, waits.get(name), _slow(jobdb, name, pieces)) for name in names]
-    named = rank(speed, pieces.seconds, servers)
-    evidence = {"looked_at": len(looked_at), "neighbours": len(neighbours), "lost_s": _lost_s(speed, pieces), "aggressors": [_evidence(one, looked_at, names) for one in named[:NAMED_MAX]]}
-    evidence["servers"] = [{"server": name, **_before_and_during(wait, pieces, speed)} for name, wait in waits.items() if wait is not None]
+    mine = Neighbour(job, amounts=own, flood=_flood(profile, pieces))
+    neighbours = through(job, nodes, way, jobdb, mine, from_ns, to_ns)
+    counted = at_targets(way, store, jobdb, mine, neighbours, from_ns, to_ns)
+    if "lustre_mdt" not in {one.component for one in counted}:
+        everywhere(job, way, jobdb, mine, neighbours, from_ns, to_ns)
+    looked_at = _loads(most_shared(neighbours, mine), analyses, jobdb, pieces)
+    places = _places(mine, counted, way, store, jobdb, pieces)
+    named = rank(speed, pieces.seconds, (_server(one, looked_at, mine, pieces) for one in places))
+    evidence = {"looked_at": len(looked_at), "neighbours": len(neighbours), "lost_s": _lost_s(speed, pieces), "aggressors": [_evidence(one, looked_at, places) for one in named]}
+    evidence["servers"] = [_told_of(one, speed, pieces) for one in places if one.waits is not None and (one.name in {places[of.server].name for of in named} or _FORWARDING == one.amounts)][:SERVERS_TOLD]
     return Slowed(tuple(looked_at[one.neighbour].job.key for one in named), _cause(named), evidence)
 
 
-# What stands for all targets of files, and for all metadata servers, beside forwarding nodes' names, which have no blank.
-_STORAGE, _METADATA = "targets that it used", "metadata servers"
+# What servers are asked for, places of amounts: what is opened and looked up troubles no target, and no data a metadata server.
+_FORWARDING, _OF_KIND = (0, 1, 2), {"lustre_ost": (0, 1), "lustre_mdt": (METADATA,)}
+SERVERS_TOLD = 16
 
 
 def _pieces(phases: Sequence[Expected]) -> _Pieces | None:
@@ -161,84 +160,34 @@ def _amounts(analyses: Analyses, job: Job, pieces: _Pieces) -> np.ndarray:
     return np.maximum(np.stack(sums, axis=1), 0.0)
 
 
-def _speed(own: np.ndarray, pieces: _Pieces) -> tuple[np.ndarray, np.ndarray]:
-    """The job's rate ÷ what was expected of its phase, and the amounts a second that were; a phase of which nothing is known has NaN."""
-    count = len(pieces.expected_s)
-    usual = np.stack([np.bincount(pieces.phase, of * pieces.seconds, count) for of in own.T], axis=1) / pieces.expected_s[:, None]
-    volume, expected = (values[:, 0] + METADATA_BYTES * values[:, METADATA] for values in (own, usual[pieces.phase]))
-    return np.divide(volume, expected, out=np.full(len(own), np.nan), where=expected > 0), usual[pieces.phase]
+def _speed(own: np.ndarray, pieces: _Pieces) -> np.ndarray:
+    """The job's rate ÷ what was expected of its phase; NaN of a phase of which nothing is known."""
+    volume = own[:, 0] + METADATA_BYTES * own[:, METADATA]
+    expected = (np.bincount(pieces.phase, volume * pieces.seconds, len(pieces.expected_s)) / pieces.expected_s)[pieces.phase]
+    return np.divide(volume, expected, out=np.full(len(own), np.nan), where=expected > 0)
 
 
-def _is_metadata(own: np.ndarray, pieces: _Pieces) -> bool:
-    volume = (own * pieces.seconds[:, None]).sum(axis=0)
-    return bool(volume[METADATA] * METADATA_BYTES > volume[0])
+def _places(mine: Neighbour, counted: Sequence[Target], way: Way, store: Store, jobdb: JobDB, pieces: _Pieces) -> list[_Place]:
+    """The job's servers: forwarding nodes, targets that name it, and metadata servers."""
+    from_ns, to_ns = int(pieces.begin_ns[0]), int(pieces.end_ns[-1])
+    targets, servers = {one.target: one for one in counted}, server_of(way)
+    waits: dict[tuple[str, str], Waits | None] = {}
+    found = []
+    for name in sorted(mine.shares):
+        target = targets.get(name)
+        if name == METADATA_SERVERS:
+            found.append(_Place(name, _OF_KIND["lustre_mdt"], None, np.zeros(len(pieces.begin_ns))))
+        elif target is None:
+            found.append(_Place(name, _FORWARDING, of_forwarding(store, name, from_ns, to_ns), _slow(jobdb, pieces, Sought(node=name))))
+        else:
+            at = (servers[target.file_system, name], target.component)
+            if at not in waits:
+                waits[at] = of_target(store, *at, from_ns, to_ns)
+            found.append(_Place(name, _OF_KIND[target.component], waits[at], _slow(jobdb, pieces, Sought(component=target.component, instance=target.instance))))
+    return found
 
 
-def _through(job: Job, way: Way, jobdb: JobDB, from_ns: int, to_ns: int) -> dict[str, _Neighbour]:
-    """Jobs on nodes of the same forwarding nodes, and which part of their nodes those are."""
-    served: dict[str, set[str]] = {}
-    for name in sorted({one.fact.forwarder for one in way.forwarding})[:FORWARDERS_MAX]:
-        for one in jobdb.topology.clients(name, from_ns, to_ns):
-            served.setdefault(one.fact.node, set()).add(name)
-    found: dict[str, dict[str, set[str]]] = {}
-    for node, spans in jobdb.others_on(job, served, from_ns, to_ns).on.items():
-        for key, (begin_ns, end_ns) in spans:
-            if begin_ns < to_ns and end_ns > from_ns:
-                for name in served[node]:
-                    found.setdefault(key, {}).setdefault(name, set()).add(node)
-    # Those of which most nodes are there, first.
-    most = sorted(found, key=lambda key: (-sum(map(len, found[key].values())), key))[: 4 * NEIGHBOURS_MAX]
-    return {key: _Neighbour(other, {name: min(len(nodes) / max(len(other.node_names), 1), 1.0) for name, nodes in found[key].items()}) for key in most if (other := jobdb.job(key))}
-
-
-def _at_targets(job: Job, way: Way, store: Store, jobdb: JobDB, neighbours: dict[str, _Neighbour], from_ns: int, to_ns: int) -> set[str]:
-    """Adds jobs that the job's targets name, and which part of what all targets did for them that is; returns which of _STORAGE and _METADATA told of any."""
-    server_of = {(one.fact.file_system, one.fact.target): one.fact.server for one in way.serving}
-    values = COMPONENTS["lustre_job"].jobs.values
-    of_layer = {
-        "lustre_ost": (_STORAGE, [*values["read_bytes"], *values["write_bytes"]], 1), "lustre_mdt": (_METADATA, list(values["metadata_ops"]), 0),
-    }  # fmt: skip
-    mine, told = set(each.names_of(job)), set()
-    for kind, (layer, names, needs_mine) in of_layer.items():
-        targets = [one.fact for one in way.targets if one.fact.component == kind][:TARGETS_MAX]
-        here: dict[str, float] = {}
-        every: dict[str, float] = {}
-        for target in targets:
-            server = server_of.get((target.file_system, target.target))
-            try:
-                sums = {} if server is None else store.sums_of("lustre_job", server, f"{target.instance} ", names, from_ns, to_ns)
-            except (TooManySamples, TooManyComponents):
-                continue
-            of = {name.removeprefix(f"{target.instance} "): sum(max(value, 0.0) for value in one.values()) for name, one in sums.items()}
-            for to in (every, here) if not needs_mine or mine & of.keys() else (every,):
-                for name, amount in of.items():
-                    to[name] = to.get(name, 0.0) + amount
-        if here:
-            told.add(layer)
-        for name in sorted(here.keys() - mine, key=lambda name: -here[name])[:NEIGHBOURS_MAX]:
-            other = neighbours[name].job if name in neighbours else jobdb.job(name)
-            if here[name] > 0 and other is not None and other.start_ns < to_ns and (other.end_ns is None or other.end_ns > from_ns):
-                neighbours.setdefault(other.key, _Neighbour(other)).shares[layer] = here[name] / every[name]
-    return told
-
-
-def _everywhere(job: Job, way: Way, jobdb: JobDB, neighbours: dict[str, _Neighbour], from_ns: int, to_ns: int, layers: Collection[str]) -> None:
-    """Adds jobs of the same file systems, those that began last, where their servers name no jobs: whatever is looked up, any of them looks up at the metadata servers."""
-    for name in sorted({one.fact.file_system for one in way.forwarding}) if layers else ():
-        for key, _ in jobdb.others_anywhere(job, name, from_ns, to_ns).jobs[: 4 * NEIGHBOURS_MAX]:
-            other = neighbours[key].job if key in neighbours else jobdb.job(key)
-            if other is not None:
-                for layer in layers:
-                    neighbours.setdefault(key, _Neighbour(other)).shares[layer] = 1.0
-
-
-def _most_shared(neighbours: Mapping[str, _Neighbour]) -> list[_Neighbour]:
-    """Those of which most nodes share a server with the job, metadata servers counting least."""
-    weight = {_METADATA: 0.0, _STORAGE: 0.5}
-    return sorted(neighbours.values(), key=lambda one: (-sum(share * weight.get(name, 1.0) * len(one.job.node_names) for name, share in one.shares.items()), -one.job.start_ns))[:NEIGHBOURS_MAX]
-
-
-def _loads(neighbours: Sequence[_Neighbour], analyses: Analyses, jobdb: JobDB, pieces: _Pieces) -> list[_Neighbour]:
+def _loads(neighbours: Sequence[Neighbour], analyses: Analyses, jobdb: JobDB, pieces: _Pieces) -> list[Neighbour]:
     """With what they did in the job's pieces; without those that did nothing then, or of which too much would have to be read."""
     found = []
     for one in neighbours:
@@ -272,106 +221,36 @@ def _flood(profile: Mapping[str, Any], pieces: _Pieces) -> np.ndarray:
     return np.minimum(found / (pieces.end_ns - pieces.begin_ns), 1.0)
 
 
-@dataclass(frozen=True)
-class _Waits:
-    """A forwarding node's minutes from begin_ns on, shape (minutes,): time waited and in service, s, requests, and those that waited, NaN where it is not known."""
-
-    begin_ns: np.ndarray
-    wait_s: np.ndarray
-    service_s: np.ndarray
-    requests: np.ndarray
-    queue: np.ndarray
-
-
-def _waits(store: Store, node: str, from_ns: int, to_ns: int, is_metadata: bool) -> _Waits | None:
-    """How long data's, or metadata's, requests waited at an LWFS server, from a while before on. None where it does not tell, or too much."""
-    begin_ns = max(from_ns - USUAL_NS, 0)
-    kinds = ("meta",) if is_metadata else ("read", "write")
-    try:
-        heard = [one.instance for one in store.components(begin_ns, to_ns, node, [LWFS_SERVER])]
-        if len(heard) != 1:
-            return None
-        samples = store.samples(LWFS_SERVER, [(node, heard[0])], max(begin_ns - MARGIN_NS, 0), to_ns + MARGIN_NS)
-    except (TooManySamples, TooManyComponents):
-        return None
-    wanted = frozenset((*(f"{kind}_{what}" for kind in kinds for what in ("wait", "exe")), "queue_length"))
-    on = steps(samples, LWFS_SERVER, begin_ns, to_ns, STEP_NS, wanted)
-    if not samples.num_rows or not on.values:
-        return None
-    count = len(on.t_ns)
-    wait_s, service_s, requests, queue = np.zeros(count), np.zeros(count), np.zeros(count), np.full(count, np.nan)
-    for value in on.values:
-        if isinstance(value, Histogram):
-            took_s, served = _took(value)
-            if value.told.value.name.endswith("_wait"):
-                wait_s += took_s
-            else:
-                service_s, requests = service_s + took_s, requests + served
-        elif value.told.value.name == "queue_length":
-            queue = value.mean
-    return _Waits(on.t_ns, wait_s, service_s, requests, queue)
+def _server(place: _Place, neighbours: Sequence[Neighbour], mine: Neighbour, pieces: _Pieces) -> Server:
+    count, keep = len(pieces.begin_ns), np.isin(np.arange(3), place.amounts)
+    loads, flood = np.zeros((len(neighbours), count, 3)), np.zeros((len(neighbours), count))
+    for at, one in enumerate(neighbours):
+        share = one.shares.get(place.name, 0.0)
+        loads[at] = one.amounts * share * keep
+        # One file's being shared holds threads of forwarding nodes alone.
+        flood[at] = one.flood * (share > 0) * (place.amounts == _FORWARDING)
+    own = mine.amounts * mine.shares[place.name] * keep
+    uses = np.bincount(pieces.phase, own.sum(axis=1))[pieces.phase] > 0
+    waiting = np.full(count, np.nan) if place.waits is None else place.waits.waiting(pieces.begin_ns, pieces.end_ns)
+    return Server(loads, own, uses, flood, mine.flood * (place.amounts == _FORWARDING), waiting)
 
 
-def _took(value: Histogram) -> tuple[np.ndarray, np.ndarray]:
-    """Time, s, and requests of a histogram: each has the middle of its bucket, or the last bound that there is, as in `jobdb.layers.amounts`."""
-    took, count, below = np.zeros(len(value.buckets[0].moved)), np.zeros(len(value.buckets[0].moved)), 0.0
-    unit_s = COMPONENTS[LWFS_SERVER].unit_s(value.told.value.name)
-    for bucket, bound in zip(value.buckets, value.told.bounds, strict=True):
-        moved = np.maximum(np.nan_to_num(bucket.moved), 0.0)
-        took += moved * ((below + bound) / 2 if np.isfinite(bound) else below) * unit_s
-        count, below = count + moved, bound
-    return took, count
-
-
-def _server(name: str, neighbours: Sequence[_Neighbour], own: np.ndarray, usual: np.ndarray, pieces: _Pieces, waits: _Waits | None, slow: np.ndarray) -> Server:
-    share = np.array([one.shares.get(name, 0.0) for one in neighbours])
-    loads = np.stack([one.amounts for one in neighbours]) * share[:, None, None]
-    if name in (_STORAGE, _METADATA):
-        # What is opened and looked up troubles no target, and no data a metadata server; nor does one file's being shared, but where it holds threads.
-        keep = [METADATA] if name == _METADATA else [0, 1]
-        loads, flood = np.where(np.isin(np.arange(3), keep), loads, 0.0), np.zeros(loads.shape[:2])
-    else:
-        flood = np.stack([one.flood for one in neighbours]) * (share > 0)[:, None]
-    return Server(loads, own, usual, flood, pressed=None if waits is None else _on_pieces(waits, pieces), slow=slow)
-
-
-def _slow(jobdb: JobDB, name: str, pieces: _Pieces) -> np.ndarray:
-    """What part of each piece a forwarding node itself was known to be slow, by findings of its components that nobody called false."""
+def _slow(jobdb: JobDB, pieces: _Pieces, of: Sought) -> np.ndarray:
+    """What part of each piece a server itself was known to be slow, by findings of its components that nobody called false."""
     slow = np.zeros(len(pieces.begin_ns))
-    found = [] if name in (_STORAGE, _METADATA) else jobdb.findings.page(Sought(node=name, from_ns=int(pieces.begin_ns[0]), to_ns=int(pieces.end_ns[-1])), PAGE_MAX)[0]
-    for one in found:
+    for one in jobdb.findings.page(replace(of, from_ns=int(pieces.begin_ns[0]), to_ns=int(pieces.end_ns[-1])), PAGE_MAX)[0]:
         if one.found.component and one.verdict != FALSE:
             end_ns = pieces.end_ns if one.found.end_ns is None else np.minimum(pieces.end_ns, one.found.end_ns)
             slow = np.maximum(slow, np.maximum(end_ns - np.maximum(pieces.begin_ns, one.found.begin_ns), 0) / (pieces.end_ns - pieces.begin_ns))
     return np.minimum(slow, 1.0)
 
 
-def _on_pieces(waits: _Waits, pieces: _Pieces) -> np.ndarray:
-    """How pressed it was in each piece, the most of its minutes; NaN where none is known."""
-    found = pressed(waits.wait_s[:, None], waits.service_s[:, None], waits.requests[:, None])[:, 0]
-    first, last = (np.clip(np.searchsorted(waits.begin_ns, at, side="right") - 1, 0, len(found) - 1) for at in (pieces.begin_ns, pieces.end_ns - 1))
-    return np.array([_highest(found[low : high + 1]) for low, high in zip(first.tolist(), last.tolist(), strict=True)])
-
-
-def _highest(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.max()) if len(known) else float("nan")
-
-
-def _before_and_during(waits: _Waits, pieces: _Pieces, speed: np.ndarray) -> dict[str, Any]:
-    """The means of Beacon's Table 5, before the job's first slow piece and while it was slow."""
-    slow = np.flatnonzero(speed < 1)
-    is_during = np.zeros(len(waits.begin_ns), dtype=bool)
-    for place in slow.tolist():
-        is_during |= (waits.begin_ns < pieces.end_ns[place]) & (waits.begin_ns + STEP_NS > pieces.begin_ns[place])
-    is_before = waits.begin_ns + STEP_NS <= (pieces.begin_ns[slow[0]] if len(slow) else 0)
-    return {"before": _means(waits, is_before), "during": _means(waits, is_during)}
-
-
-def _means(waits: _Waits, of: np.ndarray) -> dict[str, float | None]:
-    requests, queue = float(waits.requests[of].sum()), waits.queue[of & ~np.isnan(waits.queue)]
-    told = {"wait_s": waits.wait_s[of].sum() / requests, "processing_s": waits.service_s[of].sum() / requests} if requests else {"wait_s": None, "processing_s": None}
-    return {"requests": requests, **{name: None if value is None else float(value) for name, value in told.items()}, "queue": float(queue.mean()) if len(queue) else None}
+def _told_of(place: _Place, speed: np.ndarray, pieces: _Pieces) -> dict[str, Any]:
+    """The means of Beacon's Table 5, and what part of the loss fell into the time in which the server itself was slow."""
+    assert place.waits is not None
+    lost_s = (1 - np.clip(np.nan_to_num(speed, nan=1.0), 0, 1)) * pieces.seconds
+    slow = float((lost_s * place.slow).sum() / lost_s.sum()) if lost_s.sum() > 0 else 0.0
+    return {"server": place.name, "itself_slow": slow, **before_and_during(place.waits, pieces.begin_ns, pieces.end_ns, np.flatnonzero(speed < 1).tolist())}
 
 
 def _lost_s(speed: np.ndarray, pieces: _Pieces) -> float:
@@ -379,10 +258,12 @@ def _lost_s(speed: np.ndarray, pieces: _Pieces) -> float:
     return float(((1 - np.clip(speed[known], 0, 1)) * pieces.seconds[known]).sum())
 
 
-def _evidence(one: Named, neighbours: Sequence[_Neighbour], names: Sequence[str]) -> dict[str, Any]:
-    other = neighbours[one.neighbour]
-    figures = {name: getattr(one, name) for name in ("explains", "alone", "factor", "lost_s", "load")}
-    return {"job": other.job.key, "program": other.job.program, "nodes": len(other.job.node_names), "server": names[one.server], "traits": [str(trait) for trait in one.traits], **figures}
+def _evidence(one: Named, neighbours: Sequence[Neighbour], places: Sequence[_Place]) -> dict[str, Any]:
+    other, server = neighbours[one.neighbour], places[one.server].name
+    waited = "it is not known whether requests waited" if math.isnan(one.waiting) else f"{one.waiting:,.1f} requests waited on the average"
+    arithmetic = f"{one.share:.0%} of what {server} did for jobs, where {waited}: {one.lost_s:,.4g} s, {one.explains:.0%} of all that was lost"
+    figures = {"explains": one.explains, "lost_s": one.lost_s, "share": one.share, "waiting": None if math.isnan(one.waiting) else one.waiting}
+    return {"job": other.job.key, "program": other.job.program, "nodes": len(other.job.node_names), "server": server, "traits": [str(trait) for trait in one.traits], **figures, "arithmetic": arithmetic}
 
 
 def _cause(named: Iterable[Named]) -> str:

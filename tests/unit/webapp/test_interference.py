@@ -11,8 +11,9 @@ from jobdb.topology.site import load
 from tests.unit.jobdb.tables import T0, row
 from tests.unit.webapp.fakes import S, Site, event
 from webapp.api.analysis import Analyses
-from webapp.api.interference import Expected, _Waits, _before_and_during, _on_pieces, _pieces, expected, who_slowed
+from webapp.api.interference import Expected, _pieces, expected, who_slowed
 from webapp.api.threads import Threads
+from webapp.api.waits import Waits, before_and_during
 
 MB = 10**6
 TOPOLOGY = """
@@ -30,6 +31,21 @@ file_system = "fs"
 nodes = "n[1-3]"
 each = 3
 forwarders = ["fwd1"]
+
+[[target]]
+file_system = "fs"
+kind = "ost"
+numbers = "0-1"
+servers = "oss[1-2]"
+each = 1
+instance = "fs-{name}"
+
+[[target]]
+file_system = "fs"
+kind = "mdt"
+numbers = "0"
+servers = "mds1"
+instance = "fs-{name}"
 """
 
 
@@ -85,6 +101,33 @@ def test_nobody_is_named_without_neighbours_or_where_they_are_elsewhere(site):
         assert who_slowed(site.jobdb.job("7"), wrong, site.store, site.jobdb, None).evidence == {"looked_at": 0}
 
 
+def counted(node, component, instance, begin=0, end=1000, **values):
+    return {"node": node, "component": component, "instance": instance, "start": T0 + begin * S, "end": T0 + end * S, "values": values}
+
+
+def test_a_job_at_the_same_target_is_named_where_requests_waited_there(site):
+    job(site, "7", "n1", SLOWED)
+    # Neither by the same forwarding node; both as busy all the time, one at the target that the job uses.
+    job(site, "8", "n8", [(0, 990, 100)], uid=1001)
+    job(site, "9", "n9", [(0, 990, 100)], uid=1002)
+    slow = [(begin, end) for begin, end in SPANS if end - begin > 10]
+    site.store.sample_rows += [
+        counted("oss1", "lustre_job", "fs-OST0000 7", write_bytes=10**10), counted("oss1", "lustre_job", "fs-OST0000 8", write_bytes=10**11),
+        counted("oss2", "lustre_job", "fs-OST0001 9", write_bytes=10**11), counted("mds1", "lustre_job", "fs-MDT0000 9", open=10**6),
+    ]
+    # It is not known who waited: one who always does as much is not named.
+    assert asked(site).jobs == () and asked(site).evidence["looked_at"] == 1
+    site.store.sample_rows += [counted("oss1", "lustre_service", "ost_io", begin // 60 * 60, -(-end // 60) * 60, requests=1000, wait_ns=10**14, served_ns=10**12) for begin, end in slow]
+    found = asked(site)
+    (first,) = found.evidence["aggressors"]
+    assert found.jobs == ("8",) and (first["server"], first["traits"]) == ("OST0000", [Trait.BANDWIDTH])
+    # 100 of 125 MB/s; without it the job's 40 s would have been 8, but no less than the 10 that are usual.
+    assert first["share"] == pytest.approx(0.8, rel=0.02) and first["lost_s"] == pytest.approx(90, rel=0.05) and first["waiting"] > 800
+    assert "80% of what OST0000 did for jobs" in first["arithmetic"]
+    (told,) = found.evidence["servers"]
+    assert (told["server"], told["itself_slow"], told["during"]["wait_s"]) == ("OST0000", 0.0, 100.0)
+
+
 def test_phases_are_expected_to_take_what_their_sort_does():
     phases = [
         {"start_ns": 0, "end_ns": 40 * S, "read_bytes": 0, "write_bytes": 1000, "metadata_ops": 0},
@@ -99,9 +142,12 @@ def test_phases_are_expected_to_take_what_their_sort_does():
 def test_waits_before_and_during():
     minutes = T0 + np.arange(20) * 60 * S
     wait = np.where(np.arange(20) >= 15, 3000.0, 300.0)
-    waits = _Waits(minutes, wait, np.full(20, 5.0), np.full(20, 100.0), np.where(np.arange(20) >= 15, 200.0, 2.0))
-    pieces = _pieces([Expected(T0 + 600 * S, T0 + 660 * S, 60.0), Expected(T0 + 900 * S, T0 + 1200 * S, 60.0)])
-    told = _before_and_during(waits, pieces, np.array([1.0, *[0.2] * 5]))
-    assert told["before"] == {"requests": 1500.0, "wait_s": 3.0, "processing_s": 0.05, "queue": 2.0}
-    assert told["during"] == {"requests": 500.0, "wait_s": 30.0, "processing_s": 0.05, "queue": 200.0}
-    assert _on_pieces(waits, pieces).tolist() == [0.0, *[1.0] * 5]
+    wait[0] = np.nan
+    waits = Waits(minutes, wait, np.full(20, 5.0), np.full(20, 100.0), np.where(np.arange(20) >= 15, 200.0, 2.0))
+    pieces = _pieces([Expected(T0 + 600 * S, T0 + 660 * S, 60.0), Expected(T0 + 900 * S, T0 + 960 * S, 10.0)])
+    told = before_and_during(waits, pieces.begin_ns, pieces.end_ns, [4, 5, 6, 7])
+    assert told["before"] == {"requests": 1400.0, "wait_s": 3.0, "processing_s": 0.05, "queue": 2.0}
+    assert told["during"] == {"requests": 100.0, "wait_s": 30.0, "processing_s": 0.05, "queue": 200.0}
+    # 300 s of waiting in a minute: five waited on the average; of a span that touches two minutes the worse.
+    assert waits.waiting(pieces.begin_ns, pieces.end_ns).tolist() == [5.0] * 4 + [50.0] * 4
+    assert waits.waiting(minutes[[14, 0]] + 30 * S, minutes[[15, 0]] + 30 * S).tolist()[0] == 50.0 and np.isnan(waits.waiting(minutes[:1], minutes[1:2])).all()
