@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.schema.components import COMPONENTS
-from pipeline.served import MINUTE_NS, Kind, Spread
+from pipeline.served import MINUTE_NS, Kind, ByMinute
 from pipeline.store import Heard, Store
 
 MOUNT, SERVER, CLIENT = Kind("lustre_client", (), False), Kind("lustre_mdt", (), True), Kind("lustre_export", (), False)
@@ -95,12 +95,12 @@ def clients_of(store: Store, servers: Sequence[Heard], from_ns: int, to_ns: int)
     return [one for one in every if one.instance.partition(" ")[0] in instances]
 
 
-def _read(store: Store, kind: Kind, heard: Sequence[Heard], from_ns: int, to_ns: int, names: Sequence[str], most: int) -> tuple[Spread, int]:
+def _read(store: Store, kind: Kind, heard: Sequence[Heard], from_ns: int, to_ns: int, names: Sequence[str], most: int) -> tuple[ByMinute, int]:
     table = store.samples(kind.component, sorted({(one.node, one.instance) for one in heard}), from_ns, to_ns, most=most, names=names)
-    return Spread(table, heard, kind, from_ns // MINUTE_NS, (to_ns + 1) // MINUTE_NS), len(table)
+    return ByMinute(table, heard, kind, from_ns // MINUTE_NS, (to_ns + 1) // MINUTE_NS), len(table)
 
 
-def _where_told(spread: Spread, values: np.ndarray) -> np.ndarray:
+def _where_told(spread: ByMinute, values: np.ndarray) -> np.ndarray:
     """A figure by minute and mount, NaN where no sample bears it."""
     sums, told = spread.minutes(values, np.ones(len(values)))
     return np.where(told > 0, sums, np.nan)

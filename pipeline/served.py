@@ -63,7 +63,7 @@ def read_minutes(store: Store, kind: Kind, first: int, until: int, most: int = S
     if not heard:
         return None, 0
     table = _samples(store, kind.component, heard, from_ns, to_ns, most)
-    spread = Spread(table, heard, kind, first, until)
+    spread = ByMinute(table, heard, kind, first, until)
     rows = len(table)
     if kind.sizes is None:
         amounts = {one: _of_target(spread, one) for one in kind.classes}
@@ -79,7 +79,7 @@ def _samples(store: Store, component: str, heard: Sequence[Heard], from_ns: int,
     return store.samples(component, sorted({(one.node, one.instance) for one in heard}), from_ns, to_ns, most=most)
 
 
-class Spread:
+class ByMinute:
     """Samples of some servers, all of their values or some by name (`pipeline.store.named_samples`), and what of these falls into each minute. keys, names: of servers, by key; a name is where it was heard last."""
 
     def __init__(self, table: pa.Table, heard: Sequence[Heard], kind: Kind, first: int, until: int) -> None:
@@ -166,7 +166,7 @@ class Spread:
         return found
 
 
-def _of_target(spread: Spread, what: str) -> list[np.ndarray]:
+def _of_target(spread: ByMinute, what: str) -> list[np.ndarray]:
     """Requests, bytes and service of one class: as the target tells, else as its storage does. What was answered from memory did not reach that."""
     ops, bytes_, took_s = spread.value(f"{what}s"), spread.value(f"{what}_bytes"), spread.value(f"{what}_ns") * 1e-9
     own = spread.minutes(ops, bytes_, took_s)
@@ -177,7 +177,7 @@ def _of_target(spread: Spread, what: str) -> list[np.ndarray]:
     return [one + other for one, other in zip(own, (disk_ops, np.where(disk_ops > 0, moved, 0.0), disk_s), strict=True)]
 
 
-def _of_forwarding(spread: Spread, what: str, sizes: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+def _of_forwarding(spread: ByMinute, what: str, sizes: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """The same of a forwarding node. Requests whose size nothing tells are left out."""
     ops, took_s = spread.buckets_s(f"{'meta' if what == METADATA else what}_exe", 1e-6, np.ones(spread.samples, dtype=bool), by_logarithm=False)
     size = sizes[what] if what != METADATA else np.zeros(ops.shape)
@@ -194,7 +194,7 @@ def _sizes(store: Store, kind: Kind, first: int, until: int, most: int, nodes: S
     if not heard:
         return {READ: unknown, WRITE: unknown}, 0
     table = _samples(store, of, heard, max(from_ns, 0), to_ns, most)
-    spread = Spread(table, heard, Kind(of, (), False), first - 1, until)
+    spread = ByMinute(table, heard, Kind(of, (), False), first - 1, until)
     found = {}
     for what in (READ, WRITE):
         ops, bytes_ = spread.minutes(spread.value(f"{what}s"), spread.value(f"{what}_bytes"))
