@@ -72,6 +72,20 @@ const FILLED: [Number; 10] = [
     Number::SlowNs,
 ];
 
+/// What is looked up at last, by errno and flags, and by processes.
+const OF_CODES: [Number; 2] = [Number::Errno, Number::Flags];
+const OF_CALLERS: ([Number; 4], [Text; 6]) = (
+    [Number::Boot, Number::Uid, Number::Parent, Number::Rank],
+    [
+        Text::Node,
+        Text::Layer,
+        Text::Source,
+        Text::Job,
+        Text::Process,
+        Text::Program,
+    ],
+);
+
 impl<'a> Output<'a> {
     pub fn new(rows: usize, wanted: &'a Wanted<'a>) -> Self {
         let none = Named {
@@ -100,15 +114,23 @@ impl<'a> Output<'a> {
 
     /// Room for so many rows.
     fn reach(&mut self, rows: usize) {
-        for number in FILLED {
-            if self.wanted.numbers[number as usize] {
-                reach(&mut self.numbers[number as usize], rows);
-            }
+        let has = |number: &Number| self.wanted.numbers[*number as usize];
+        let says = |text: &Text| self.wanted.texts[*text as usize];
+        for number in FILLED.into_iter().filter(has) {
+            reach(&mut self.numbers[number as usize], rows);
         }
-        for column in [&mut self.codes, &mut self.callers, &mut self.files] {
-            reach(column, rows);
+        if OF_CODES.iter().any(has) {
+            reach(&mut self.codes, rows);
         }
-        reach(&mut self.ops, rows);
+        if OF_CALLERS.0.iter().any(has) || OF_CALLERS.1.iter().any(says) {
+            reach(&mut self.callers, rows);
+        }
+        if has(&Number::FileId) || says(&Text::File) {
+            reach(&mut self.files, rows);
+        }
+        if says(&Text::Op) {
+            reach(&mut self.ops, rows);
+        }
         self.rows = rows;
         if !self.has_latency.is_empty() {
             self.latency.resize(rows * LATENCY_BUCKETS, 0);
@@ -154,9 +176,7 @@ impl<'a> Output<'a> {
         let start = origin.wrapping_add(times.start.wrapping_mul(unit));
         let end = start.wrapping_add(times.took.wrapping_mul(unit));
         let mut put = |number: Number, value: i64| {
-            if let Some(place) = self.numbers[number as usize].get_mut(row) {
-                *place = value;
-            }
+            set(&mut self.numbers[number as usize], row, value);
         };
         put(Number::Handle, told.handle);
         put(Number::Offset, told.offset);
@@ -168,10 +188,10 @@ impl<'a> Output<'a> {
         put(Number::End, end);
         put(Number::BusyNs, times.busy.wrapping_mul(unit));
         put(Number::SlowNs, times.slow.wrapping_mul(unit));
-        self.callers[row] = caller;
-        self.files[row] = file;
-        self.codes[row] = code;
-        self.ops[row] = i32::from(shape.op());
+        set(&mut self.callers, row, caller);
+        set(&mut self.files, row, file);
+        set(&mut self.codes, row, code);
+        set(&mut self.ops, row, i32::from(shape.op()));
         if shape.has_latency() && self.wanted.latency {
             if self.has_latency.is_empty() {
                 self.latency = vec![0; self.rows * LATENCY_BUCKETS];
@@ -297,6 +317,14 @@ fn all_there(values: Vec<i64>) -> Numbers<'static> {
     Numbers {
         values: values.into(),
         valid: Cow::default(),
+    }
+}
+
+/// A value of a column that is wanted.
+#[inline(always)]
+fn set<T>(column: &mut [T], row: usize, value: T) {
+    if let Some(place) = column.get_mut(row) {
+        *place = value;
     }
 }
 
