@@ -47,7 +47,8 @@ def test_what_a_quiet_run_leaves_is_complete_at_the_next_command(state, tmp_path
         end = time.monotonic() + 60
         while True:
             jobs = {job["job_id"]: job for job in json.loads(bellrock("jobs", "--json").stdout)}
-            if set(jobs) == set(truth) and all(job["settled"] for job in jobs.values()):
+            # Figures come with the profile, a moment after a job has settled.
+            if set(jobs) == set(truth) and all(job["settled"] and job["read_bytes"] is not None for job in jobs.values()):
                 break
             assert time.monotonic() < end, jobs
         for name, expected in truth.items():
