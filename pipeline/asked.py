@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.schema.components import COMPONENTS
-from pipeline.served import MINUTE_NS, Kind, ByMinute
+from pipeline.served import MINUTE_NS, ByMinute, Kind
 from pipeline.store import Heard, Store
 
 MOUNT, SERVER, CLIENT = Kind("lustre_client", (), False), Kind("lustre_mdt", (), True), Kind("lustre_export", (), False)
 _READ_AHEAD = ("readahead_hits", "readahead_misses", "readahead_discards")
 _MOVED = ("read_bytes", "write_bytes")
+METADATA_OPS: tuple[str, ...] = tuple(COMPONENTS[CLIENT.component].clients.values["metadata_ops"])  # type: ignore[union-attr]
 # Samples that are held at once, of 16 values each at most: 10 MB.
 AT_ONCE = 50_000
 # Metadata servers that are looked at, by name: a site has a few, but somebody might send them.
@@ -83,9 +84,6 @@ def read_requests(
             ops[:, servers.keys.index(server), names.index(class_of[address])] += asked[:, column]
     # What made no sense is told once.
     return [Requests(node, instance, names, ops[:, place], servers.seen[:, place], 0 if place else left_out) for place, (node, instance) in enumerate(servers.names)], rows
-
-
-METADATA_OPS: tuple[str, ...] = tuple(COMPONENTS[CLIENT.component].clients.values["metadata_ops"])  # type: ignore[union-attr]
 
 
 def clients_of(store: Store, servers: Sequence[Heard], from_ns: int, to_ns: int) -> list[Heard]:

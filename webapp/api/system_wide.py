@@ -89,7 +89,8 @@ class _Forwarding(Look):
         self._known_at = (-1, -1)
 
     def _heard(self, from_ns: int, now_ns: int) -> list[Heard]:
-        nodes = self._nodes(from_ns, self._jobdb.topology.forwarders_in_use(from_ns, now_ns + 1) if self._at is None else self._of_hour(from_ns), now_ns)
+        # Those of all that time: where those of an hour alone have gone, or are none yet, others go on.
+        nodes = self._nodes(from_ns, self._jobdb.topology.forwarders_in_use(from_ns, now_ns + 1), now_ns)
         return [one for one in self._store.components(from_ns, now_ns, kinds=[MOUNT.component]) if one.node in nodes] if nodes else []
 
     def _make(self, kept: Mapping[str, Any]) -> dict[str, Any]:

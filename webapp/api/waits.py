@@ -73,7 +73,8 @@ def of_target(store: Store, node: str, component: str, from_ns: int, to_ns: int)
     nothing = np.zeros(len(on.t_ns))
     wait_ns, served_ns, requests, queued = (sums[name].moved if name in sums else nothing for name in ("wait_ns", "served_ns", "requests", "queued"))
     known = sums["wait_ns"].known_s > 0
-    mean = np.divide(queued, requests, out=np.full(len(queued), np.nan), where=requests > 0)
+    # Not told is not 0.
+    mean = np.divide(queued, requests, out=np.full(len(queued), np.nan), where=(requests > 0) & ("queued" in sums))
     return Waits(on.t_ns, np.where(known, wait_ns / SECOND_NS, np.nan), served_ns / SECOND_NS, requests, mean)
 
 

@@ -58,13 +58,13 @@ def requests(first=0, last=MINUTES):
     return rows
 
 
-def with_topology(jobdb):
+def with_topology(jobdb, from_minute=-FIRST):
     facts = {kind: frozenset() for kind in FACTS} | {
         FileSystem: frozenset({FileSystem("work", "lustre", "/work")}), Forwarder: frozenset({Forwarder(node, "work") for node in ("fwd1", "fwd2", "spare1")}),
         Forwarding: frozenset({Forwarding(f"cn{number}", "work", f"fwd{number}") for number in (1, 2)}),
         Member: frozenset({Member("fwd1", ADDRESS, "10.0.0.1"), Member("login1", NID, "10.0.0.2@o2ib"), Member("login1", CLASS, "login"), Member("cn1", CLASS, "compute")}),
     }  # fmt: skip
-    jobdb.topology.apply(Site(facts), 0, "ada")
+    jobdb.topology.apply(Site(facts), (FIRST + from_minute) * MINUTE_NS, "ada")
 
 
 @pytest.fixture
@@ -135,6 +135,26 @@ def test_each_kind_is_found_with_what_it_rests_on_and_explained(jobdb):
     for one, until in zip(status.values(), (MINUTES, MINUTES - 1), strict=True):
         assert (one["until_ns"], one["lasting"], one["minutes"], one["left_out"]) == ((FIRST + until) * MINUTE_NS, 0, until, 0)
     report_findings.looked({"jobs": 1, "findings": 0, "took_s": 0.0, "error": None, "slow_servers": {}, "system": status})
+
+
+class StopAfterOne(threading.Event):
+    """A turn that ends with its first minutes."""
+
+    def is_set(self):
+        had, _ = super().is_set(), self.set()
+        return had
+
+
+def test_a_map_that_begins_later_than_what_is_told_holds_nothing_up(tmp_path):
+    jobdb = jobdb_at(tmp_path)
+    with_topology(jobdb, from_minute=300)
+    store = store_of(mounts(last=400))
+    begun = SystemWide(jobdb, store, SETTINGS, lambda: (FIRST + 401) * MINUTE_NS)
+    begun.look(StopAfterOne())
+    assert begun.status()["forwarding"]["until_ns"] < (FIRST + 300) * MINUTE_NS
+    # Another one goes on, from an hour of which the map knows nothing.
+    assert look(jobdb, store, 401).status()["forwarding"]["until_ns"] >= (FIRST + 400) * MINUTE_NS
+    jobdb.close()
 
 
 def test_looked_at_live_and_killed_at_any_moment_it_finds_the_same(tmp_path):
