@@ -1,7 +1,6 @@
 //! The texts of a block that is read, each once a column.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use super::names::{Name, Templates, NO_TEXT};
 use super::table::{Strings, Text, NO_CODE, TEXTS, TEXT_BYTES_MAX, TEXT_BYTES_TOLD_MAX};
@@ -11,9 +10,9 @@ use crate::ring::file_id;
 #[derive(Default)]
 pub struct Pools {
     pub texts: [Strings; TEXTS.len()],
-    /// By hash, as `file_id` makes it, the first text that has it.
-    codes: [HashMap<u64, i32, BuildHasherDefault<Hashed>>; TEXTS.len()],
-    /// The later ones by themselves: who names files may choose names of one hash, and these are hashed with a secret.
+    /// By hash, as `file_id` makes it, the first text that has it. Who names files may choose names whose hashes are alike, in part or wholly: so they are hashed with a secret.
+    codes: [HashMap<u64, i32>; TEXTS.len()],
+    /// The later ones by themselves.
     others: [HashMap<Box<[u8]>, i32>; TEXTS.len()],
     /// What was looked for last: most processes are in most called as the one before.
     last: [(Name, i32); TEXTS.len()],
@@ -82,31 +81,19 @@ impl Pools {
 
     /// Counts what a record says.
     fn tell(&mut self, text: Text, code: i32) -> Result<i32, Damage> {
-        self.told += self.texts[text as usize][code as usize].len();
+        self.pass(self.texts[text as usize][code as usize].len())?;
+        Ok(code)
+    }
+
+    /// Counts the bytes of a text that is made, be it kept or not.
+    pub fn pass(&mut self, bytes: usize) -> Result<(), Damage> {
+        self.told += bytes;
         if self.told > TEXT_BYTES_TOLD_MAX {
             return Err(Damage(
                 "its records' texts are longer than a block's may be",
             ));
         }
-        Ok(code)
-    }
-}
-
-/// Takes the one number that it is given, which is a hash already.
-#[derive(Default)]
-struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = file_id(bytes);
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
+        Ok(())
     }
 }
 

@@ -97,8 +97,15 @@ pub fn unpack(
                 let path = match (wanted.file, model.path()) {
                     (None, None) => NO_CODE,
                     (None, Some((path, hash))) => pools.code_of(Text::File, path, hash)?,
-                    (Some(file), Some((path, _))) if path == file => SOUGHT,
-                    _ => NO_CODE,
+                    (Some(_), None) => NO_CODE,
+                    (Some(file), Some((path, _))) => {
+                        pools.pass(path.len())?;
+                        if path == file {
+                            SOUGHT
+                        } else {
+                            NO_CODE
+                        }
+                    }
                 };
                 files.get(slot).key = out.file(path, said.file.id);
             }
