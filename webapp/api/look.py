@@ -13,7 +13,8 @@ from pipeline.asked import AT_ONCE
 from pipeline.served import MINUTE_NS
 from pipeline.store import Heard, Store, TooManySamples
 
-from .slow_servers import CROWD, DAY_MINUTES, KEEP_EVERY, TURN_S, end, over_ns
+from .each_minute import end
+from .slow_servers import CROWD, DAY_MINUTES, KEEP_EVERY, TURN_S, over_ns
 
 if TYPE_CHECKING:
     from .system_wide import Settings

@@ -5,7 +5,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from jobdb.layers.load import load
 from jobdb.repository import JobDB
 from pipeline.served import FORWARDING, MINUTE_NS, OST, Kind, Minutes, read_minutes
 from pipeline.store import Heard, Store, TooManyComponents, TooManySamples
+
+from .each_minute import EachMinute, end
 
 log = logging.getLogger(__name__)
 
@@ -50,44 +52,13 @@ class Settings:
     rules: dict[str, Rules] = dataclasses.field(default_factory=lambda: {name: Rules(kind.classes, unsure=UNSURE[name]) for name, kind in KINDS.items()})
 
 
-class SlowServers:
-    """See `webapp.api.detection.Detector`. Looks at what servers of all kinds did since the last time. What is known of them lies in the job database, with the findings that it made: killed at any moment, the next one goes on, and finds the
-    same. One thread calls `look`; `_lock` owns what `status` tells."""
+class SlowServers(EachMinute):
+    """Looks at what servers of all kinds did since the last time. What is known of them lies in the job database, with the findings that it made: killed at any moment, the next one goes on, and finds the same."""
 
     name = "slow_servers"
 
     def __init__(self, jobdb: JobDB, store: Store, settings: Settings, clock_ns: Callable[[], int] = time.time_ns) -> None:
-        self._jobdb, self._clock_ns = jobdb, clock_ns
-        self._left = [name for name in KINDS if name not in settings.kinds]  # of which what lasts is still to be ended
-        self._of = [_OfKind(name, jobdb, store, settings) for name in settings.kinds]
-        self._looked_at, self._lock = -1, threading.Lock()
-        self._status: dict[str, Any] = {one.name: one.status() for one in self._of}
-
-    def look(self, stop: threading.Event) -> None:
-        """Once a minute, looks at all minutes that are over, or at those of a turn. Raises StoreError and JobDBError once all kinds had their turn; what was kept before that stays."""
-        now_ns, is_done = self._clock_ns(), True
-        if now_ns // MINUTE_NS == self._looked_at:
-            return
-        while self._left:
-            end(self._jobdb, self._left[-1])
-            self._left.pop()
-        errors = []
-        for one in self._of:
-            try:
-                is_done &= one.look(now_ns, stop)
-            except Exception as error:
-                errors.append(error)
-            with self._lock:
-                self._status[one.name] = one.status()
-        if errors:
-            raise errors[0]
-        if is_done:
-            self._looked_at = now_ns // MINUTE_NS
-
-    def status(self) -> dict[str, Any]:
-        """By kind of finding: see `_OfKind.status`."""
-        with self._lock:
-            return dict(self._status)
+        super().__init__(jobdb, [name for name in KINDS if name not in settings.kinds], [_OfKind(name, jobdb, store, settings) for name in settings.kinds], clock_ns)
 
 
 class _OfKind:
@@ -224,9 +195,3 @@ def over_ns(heard: Sequence[Heard], now_ns: int, delay_s: int) -> int:
     """Up to when all who tell have told, of some of whom samples were heard; those who stopped are not waited for longer than the delay, and where nobody tells nothing is over."""
     settled_ns, last_ns = now_ns - delay_s * S, max(one.last_ns for one in heard)
     return min(max(min((one.last_ns for one in heard if one.last_ns >= settled_ns), default=last_ns), settled_ns), last_ns, now_ns)
-
-
-def end(jobdb: JobDB, kind: str, but: Collection[str] = ()) -> None:
-    """Findings of a kind that nobody follows (any more), all but some by their keys, end with what they rest on."""
-    lasting = [one.found for one in jobdb.findings.lasting(kind) if one.found.key not in but]
-    jobdb.findings.record([dataclasses.replace(one, end_ns=max(int(one.evidence.get("until_ns", one.begin_ns)), one.begin_ns)) for one in lasting])

@@ -1,6 +1,5 @@
 """The detector of what is wrong with the system as such: thrashed caches and load of forwarding nodes, and pressure on metadata servers, a minute after the other, whatever jobs run (docs/detection.md)."""
 
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from pipeline.asked import MOUNT, SERVER, Mounts, Requests, clients_of, read_mou
 from pipeline.served import MINUTE_NS
 from pipeline.store import Heard, Store
 
+from .each_minute import EachMinute
 from .look import Look
-from .slow_servers import S, end
+from .slow_servers import S
 
 # What tells that a node is a forwarding node where no topology does.
 FORWARDING_LOG = "lwfs_server"
@@ -37,44 +37,14 @@ class Settings:
     job_classes: tuple[str, ...] = ("compute", "forwarding")
 
 
-class SystemWide:
-    """See `webapp.api.detection.Detector`. Looks at what was asked since the last time. What is known lies in the job database, with the findings that it made: killed at any moment, the next one goes on, and finds the same. One thread calls
-    `look`; `_lock` owns what `status` tells."""
+class SystemWide(EachMinute):
+    """Looks at what was asked since the last time, of forwarding nodes (`forwarding`) and metadata servers (`metadata`). What is known lies in the job database, with the findings that it made: killed at any moment, the next one goes on, and finds the same."""
 
     name = "system"
 
     def __init__(self, jobdb: JobDB, store: Store, settings: Settings, clock_ns: Callable[[], int] = time.time_ns) -> None:
-        self._jobdb, self._clock_ns = jobdb, clock_ns
-        self._left = [kind for kind in KINDS if kind not in settings.kinds]  # of which what lasts is still to be ended
-        self._looks = [one for one in (_Forwarding(jobdb, store, settings), _Metadata(jobdb, store, settings)) if one.kinds]
-        self._looked_at, self._lock = -1, threading.Lock()
-        self._status: dict[str, Any] = {one.name: one.status() for one in self._looks}
-
-    def look(self, stop: threading.Event) -> None:
-        """Once a minute, looks at all minutes that are over, or at those of a turn. Raises StoreError and JobDBError once both had their turn; what was kept before that stays."""
-        now_ns, is_done = self._clock_ns(), True
-        if now_ns // MINUTE_NS == self._looked_at:
-            return
-        while self._left:
-            end(self._jobdb, self._left[-1])
-            self._left.pop()
-        errors = []
-        for one in self._looks:
-            try:
-                is_done &= one.look(now_ns, stop)
-            except Exception as error:
-                errors.append(error)
-            with self._lock:
-                self._status[one.name] = one.status()
-        if errors:
-            raise errors[0]
-        if is_done:
-            self._looked_at = now_ns // MINUTE_NS
-
-    def status(self) -> dict[str, Any]:
-        """Of forwarding nodes (`forwarding`) and metadata servers (`metadata`): see `webapp.api.look.Look.status`."""
-        with self._lock:
-            return dict(self._status)
+        looks = [one for one in (_Forwarding(jobdb, store, settings), _Metadata(jobdb, store, settings)) if one.kinds]
+        super().__init__(jobdb, [kind for kind in KINDS if kind not in settings.kinds], looks, clock_ns)
 
 
 class _Forwarding(Look):
