@@ -27,7 +27,7 @@ OUT_OF_ORDER = {
 
 
 class Family:
-    """What an agent has started, and what that has."""
+    """What an agent has started, and what that has. What it starts leads a group of its own, but for a moment that of the agent."""
 
     def __init__(self, agent: int) -> None:
         self._agent, self._groups = agent, set[int]()
@@ -40,7 +40,9 @@ class Family:
                 state, parent, group = stat.read_text().rpartition(") ")[2].split()[:3]
             except OSError:
                 continue  # it has ended
-            if state != "Z" and (int(parent) == self._agent or int(group) in self._groups):
+            if state != "Z" and int(parent) == self._agent:
+                found.add(int(stat.parent.name))
+            elif state != "Z" and int(group) in self._groups:
                 found.add(int(group))
         self._groups |= found
         return found
