@@ -90,6 +90,13 @@ def phases_of(start_ns, end_ns, amount, kind) -> Found:
     if (start_ns[1:] < start_ns[:-1]).any():
         order = np.argsort(start_ns, kind="stable")
         start_ns, end_ns, amount, kind = start_ns[order], end_ns[order], amount[order], kind[order]
+    is_tied = start_ns[1:] == start_ns[:-1]
+    if is_tied.any():
+        # In an order of their own, so that the order in which runs are given changes nothing.
+        tied = np.flatnonzero(np.append(is_tied, False) | np.append(False, is_tied))
+        order = np.arange(len(start_ns))
+        order[tied] = tied[np.lexsort((kind[tied], amount[tied], end_ns[tied], start_ns[tied]))]
+        end_ns, amount, kind = end_ns[order], amount[order], kind[order]
     spans, first, last = _trimmed(start_ns, end_ns, amount)
     bursts, whole = _bursts(start_ns, end_ns, amount, kind, spans, first, last)
     return Found(_considerable(_joined(np.concatenate((spans[whole], bursts))), start_ns, end_ns, amount), skipped)

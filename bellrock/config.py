@@ -188,7 +188,7 @@ class Archive:
 @dataclass(frozen=True)
 class Findings:
     """Whether the server looks for findings by itself, and from where on a job's I/O is one; see `anomaly.harm.Bounds`. event_rules: a path, "" for none: a site's own rules
-    of which messages tell of known events; see `anomaly.log_rules`. programs: rules for their names, see `anomaly.names.Rules`; slow_: from where on a job is slow, see `anomaly.history.Limits`.
+    of which messages tell of known events; see `anomaly.log_rules`. programs: rules for their names, see `anomaly.names.Rules`; slow_: from where on a job is slow, see `anomaly.history.Limits`; interference: whether it is asked who slowed it.
     slow_osts, slow_forwarding, servers_: see `webapp.api.slow_servers.Settings`; cache_thrashing and so on, job_classes: `webapp.api.system_wide.Settings`; peaks: 0 where they are learnt."""
 
     run: bool = True
@@ -207,6 +207,7 @@ class Findings:
     slow_runs: int = _between(5, 1000, default=8)
     slow_kept: int = _between(10, 1000, default=100)
     slow_scale: float = _between(1.0, 100.0, default=1.25)
+    interference: bool = True
     slow_osts: bool = True
     slow_forwarding: bool = False
     servers_learn_hours: int = _between(1, 24 * 30, default=24)

@@ -51,6 +51,8 @@ def held_against(job: str, run: Mapping[str, Any] | None) -> str:
 def looked(status: Mapping[str, Any]) -> RenderableType:
     """How far the server is with looking for findings."""
     rows = [("jobs", f"{status['jobs']:,} looked at since its start, {status['findings']:,} findings in them, in {status['took_s']:.1f} s")]
+    if (who := status.get("interference")) is not None:
+        rows.append(("who slowed jobs", f"asked of {who['jobs']:,}, somebody named for {who['named']:,}, not to be told of {who['skipped']:,}, in {who['took_s']:.1f} s, the last one {who['last_s']:.2f} s"))
     for kind, one in status["slow_servers"].items():
         if one["until_ns"] is None:
             rows.append((kind, "nobody has told of such servers"))

@@ -139,7 +139,7 @@ class Server:
         limits, programs = slow_jobs_of(config)
         app = self.app = create_app(
             settings, store=store, jobdb=jobdb, status=self.status, keeper=keeper, cache=cache, second_pass=second_pass, bounds=bounds_of(config), limits=limits, rules=programs,
-            slow=slow_of(config), wide=wide_of(config),
+            slow=slow_of(config), wide=wide_of(config), names_aggressors=config.findings.interference,
         )  # fmt: skip
         self._settler = Settler(jobdb, store, app.extensions["bellrock"].analyses, warm=app.extensions["bellrock"].charts.warm)
         self._settler.start()

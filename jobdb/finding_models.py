@@ -53,6 +53,14 @@ class FindingJobRow(Base):
     place: Mapped[int] = mapped_column(BigInteger)
 
 
+class UnexplainedRow(Base):
+    """A finding of which it was not asked yet who caused it."""
+
+    __tablename__ = "unexplained"
+
+    finding: Mapped[int] = mapped_column(ForeignKey("findings.id", ondelete="CASCADE"), primary_key=True, autoincrement=False)
+
+
 class UnlookedRow(Base):
     """A settled job whose profile, of this version, no detector has looked at."""
 

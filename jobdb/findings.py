@@ -14,7 +14,7 @@ from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.orm import Session
 
 from .engine import Transactions
-from .finding_models import KEY_LENGTH_MAX, AnnotationRow, FindingCommentRow, FindingJobRow, FindingRow, PastRunRow, UnlookedRow
+from .finding_models import KEY_LENGTH_MAX, AnnotationRow, FindingCommentRow, FindingJobRow, FindingRow, PastRunRow, UnexplainedRow, UnlookedRow
 from .job import Job, Owner
 from .job_rows import has_profile, read_jobs, select_jobs
 from .models import FOREVER_NS, JobRow, PlaceRow, ProfileRow, ProfileTextRow
@@ -67,7 +67,7 @@ class Found:
 
     node, component, instance: the component that it is about, "" where it is about jobs alone. jobs: (key, role), the likeliest first. end_ns: None while it lasts.
     times: how many times slower, or more, than is usual. is_reported: whether people are to hear of it, or it is only on record. cause: names neither jobs nor users, as others read it, too. evidence: fit for JSON; what the
-    claim rests on; what is of a job is an object with its key as "job"."""
+    claim rests on; what is of a job is an object with its key as "job". is_explained: it was asked who caused it; else `Findings.unexplained` has it."""
 
     kind: str
     key: str
@@ -82,6 +82,7 @@ class Found:
     jobs: tuple[tuple[str, str], ...] = ()
     times: float | None = None
     is_reported: bool = True
+    is_explained: bool = True
 
 
 @dataclass(frozen=True)
@@ -194,6 +195,25 @@ class Findings:
                 session.merge(PlaceRow(name=place[0], json=json.dumps(place[1])))
 
         self._transactions.write(work)
+
+    def unexplained(self, limit: int) -> list[Finding]:
+        """Those of which it was not asked yet who caused them, the last found before the others: of these most is left to read."""
+        query = select(FindingRow).join(UnexplainedRow, UnexplainedRow.finding == FindingRow.id).order_by(FindingRow.id.desc()).limit(limit)
+        return self._transactions.read(lambda session: _read(session, query))
+
+    def explain(self, finding: Finding, found: Found) -> bool:
+        """Writes what is known of a finding once it was asked who caused it; whether it stands as it was read: else it is still to be asked. Raises FindingError."""
+        _checked([found])
+
+        def work(session: Session) -> bool:
+            seen_ns = session.scalar(select(FindingRow.seen_ns).where(FindingRow.id == finding.id).with_for_update())
+            if seen_ns != finding.seen_ns:
+                return False
+            _record(session, [found], seen_ns)
+            session.execute(delete(UnexplainedRow).where(UnexplainedRow.finding == finding.id))
+            return True
+
+        return self._transactions.write(work)
 
     def unlooked(self, limit: int) -> list[tuple[Job, int, dict[str, Any]]]:
         """Settled jobs whose profile, of this version, was not looked at, those first heard of before the others. One of another format is none: it is worked out anew before."""
@@ -414,7 +434,12 @@ def _record(session: Session, found: Sequence[Found], now_ns: int) -> None:
         values = _values(one, now_ns)
         cause = case((FindingRow.cause_by == "", literal(values["cause"], FindingRow.cause.type)), else_=FindingRow.cause)
         _upsert(session, FindingRow, values, {name: values[name] for name in _RENEWED} | {"cause": cause})
-    _set_jobs(session, found)
+    if found:
+        number_of = _numbers(session, found)
+        _set_jobs(session, found, number_of)
+        for one in found:
+            if not one.is_explained:
+                session.merge(UnexplainedRow(finding=number_of[one.kind, one.key]))
 
 
 def _weighed(session: Session, found: Sequence[Found], now_ns: int) -> list[Found]:
@@ -513,15 +538,18 @@ def _upsert(session: Session, table: type[FindingRow] | type[AnnotationRow], val
         session.execute(mysql.insert(table).values(**values).on_duplicate_key_update(**renewed))
 
 
-def _set_jobs(session: Session, found: Sequence[Found]) -> None:
-    if not found:
-        return
+def _numbers(session: Session, found: Sequence[Found]) -> dict[tuple[str, str], int]:
+    """Of findings that are there, by kind and key."""
     number_of: dict[tuple[str, str], int] = {}
     for kind in sorted({one.kind for one in found}):
         keys = [one.key for one in found if one.kind == kind]
         for at in range(0, len(keys), AT_ONCE):
             query = select(FindingRow.id, FindingRow.key).where(FindingRow.kind == kind, FindingRow.key.in_(keys[at : at + AT_ONCE]))
             number_of |= {(kind, key): number for number, key in session.execute(query)}
+    return number_of
+
+
+def _set_jobs(session: Session, found: Sequence[Found], number_of: Mapping[tuple[str, str], int]) -> None:
     wanted = sorted({key for one in found for key, _ in one.jobs})
     job_of: dict[str, int] = {}
     for at in range(0, len(wanted), AT_ONCE):

@@ -4,28 +4,46 @@ A victim is a job, no aggressor itself, of which a phase took 1.5 times as long 
 at least 15 % of its loss, and 5 s, without one other job (`Run.lost_s`): the one that cost it most is its aggressor, and must be named first. Where all others together cost it less than a tenth of the
 loss, nobody is to be named.
 
-What the detector is given is what a site has: seconds of jobs, what they asked each server for in minutes, I/O modes of their phases, and how many requests waited at servers.
+Asked is what the server asks, `webapp.api.interference.who_slowed`, over a job database with the machine's topology and the nodes of its jobs as a batch system tells them, and a store that answers
+what agents would have told of the month: seconds of jobs, what targets count of them each minute, and how long requests waited.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from anomaly.interference import FLOOD_NODES, METADATA, Server, rank
-from bellrock.simulate.minutes import MINUTE_S, Minutes
-from tests.bench._month import Month
+from bellrock.simulate import names
+from bellrock.simulate.command import read_start
+from bellrock.simulate.description import read_machine
+from bellrock.simulate.minutes import JOB_LAYERS, MINUTE_S, Minutes
+from bellrock.simulate.model import node_name
+from bellrock.simulate.to_site import write_topology
+from bellrock.simulate.trees import forwarding, queueing
+from jobdb.job import Job
+from jobdb.queue import QueueJob
+from jobdb.repository import JobDB
+from jobdb.topology.site import load
+from pipeline.store import Heard, named_samples
+from tests.bench._month import START, Month
+from webapp.api.interference import Expected, who_slowed
 
+S = 10**9
 SLOW_TIMES, SLOW_S = 1.5, 10.0
 COUNTS_SHARE, COUNTS_S, NOBODY_SHARE = 0.15, 5.0, 0.1
-PIECE_S = 15.0
-METADATA_BYTES = 1024
 DAYS_AT_ONCE, DAY_MINUTES = 3, 24 * 60
-# Place of `bellrock.simulate.minutes.JOB_LAYERS`.
-FORWARDING = 0
+FORWARDING, STORAGE, METADATA = range(len(JOB_LAYERS))
+CLUSTER, UID = "simulated", 1000
+JOBS_AT_ONCE = 500
+# What of a job a target counts, by layer; a month does not tell metadata operations apart.
+COUNTED = {STORAGE: ("read_bytes", "write_bytes", "reads", "writes"), METADATA: ("getattr",)}
 
 
 @dataclass
@@ -42,65 +60,44 @@ class Counted:
         return Counted(*(getattr(self, name) + getattr(other, name) for name in ("victims", "first", "named", "nobody", "blamed")))
 
 
-@dataclass(frozen=True)
-class _Series:
-    """What jobs did, sorted by job, of which `at` begin: time (second or minute), layer and component (of minutes), and amounts, shape (rows, 3)."""
-
-    at: np.ndarray
-    time: np.ndarray
-    where: np.ndarray
-    amounts: np.ndarray
-
-    @classmethod
-    def of(cls, parts: Sequence[Minutes], name: str, jobs: int) -> _Series:
-        job, time, *amounts = (
-            np.concatenate([getattr(getattr(part, name), field) for part in parts])
-            for field in ("job", "second" if name == "seconds" else "minute", "read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops")
-        )
-        of_job = np.stack([amounts[0] + amounts[1], amounts[2] + amounts[3], amounts[4]], axis=1).astype(float)
-        layers = [part.jobs.layer.astype(np.int32) << 16 | part.jobs.component for part in parts] if name == "jobs" else [np.zeros(len(job), dtype=np.int32)]
-        order = np.argsort(job, kind="stable")
-        return cls(np.searchsorted(job[order], np.arange(jobs + 1)), time[order], np.concatenate(layers)[order], of_job[order])
-
-    def rows(self, job: int) -> slice:
-        return slice(int(self.at[job]), int(self.at[job + 1]))
-
-
 def scored(month: Month) -> Counted:
     """Of all victims of a month."""
     jobs = list(month.jobs())
-    by_number = {job["number"]: job for job in jobs}
     slow = sorted(_slow(jobs), key=lambda one: _last_s(*one))
     counted, held = Counted(), []
     # So many days at a time, and the one before, in which jobs may have begun: all of a month take more memory than there is.
     for part in month.parts():
         held.append(part)
         if (part.first // DAY_MINUTES + 1) % DAYS_AT_ONCE == 0:
-            counted += _of_days(month, held, slow, by_number)
+            counted += _of_days(month, held, slow, jobs)
             held = held[-1:]
-    return counted + _of_days(month, held, slow, by_number)
+    return counted + _of_days(month, held, slow, jobs)
 
 
-def _of_days(month: Month, parts: Sequence[Minutes], slow: list[tuple[dict, np.ndarray]], by_number: dict[int, dict]) -> Counted:
+def _of_days(month: Month, parts: Sequence[Minutes], slow: list[tuple[dict, np.ndarray]], jobs: Sequence[dict]) -> Counted:
     """Of the victims whose last slow phase ended by these days' end, which are taken from the list."""
     counted, first_s = Counted(), parts[0].first * MINUTE_S
     end_s = (parts[-1].first + len(parts[-1].seen.metadata)) * MINUTE_S
     here = [one for one in slow if _last_s(*one) <= end_s]
     del slow[: len(here)]
-    asked = _Asked(month, parts, by_number) if here else None
-    for job, usual_s in here:
-        lasted_s = np.subtract(job["end_step_s"], job["begin_s"])
-        lost_s = float(np.maximum(lasted_s - usual_s, 0)[lasted_s >= SLOW_TIMES * usual_s].sum())
-        to = {int(number): of for number, of in job["lost_s"].items()}
-        worst = max(to, key=lambda number: to[number]) if to else None
-        is_victim = worst is not None and to[worst] >= max(COUNTS_SHARE * lost_s, COUNTS_S)
-        is_nobodys = sum(to.values()) < NOBODY_SHARE * lost_s
-        if job["start_s"] >= first_s and asked is not None and (is_victim or is_nobodys):
-            named = asked.named(job, usual_s)
-            if is_victim:
-                counted += Counted(1, int(named[:1] == [worst]), int(bool(named)))
-            else:
-                counted += Counted(nobody=1, blamed=int(bool(named)))
+    if not here:
+        return counted
+    with tempfile.TemporaryDirectory() as folder:
+        asked = _Asked(month, parts, [job for job in jobs if job["start_s"] < end_s and job["end_s"] > first_s], Path(folder))
+        for job, usual_s in here:
+            lasted_s = np.subtract(job["end_step_s"], job["begin_s"])
+            lost_s = float(np.maximum(lasted_s - usual_s, 0)[lasted_s >= SLOW_TIMES * usual_s].sum())
+            to = {int(number): of for number, of in job["lost_s"].items()}
+            worst = max(to, key=lambda number: to[number]) if to else None
+            is_victim = worst is not None and to[worst] >= max(COUNTS_SHARE * lost_s, COUNTS_S)
+            is_nobodys = sum(to.values()) < NOBODY_SHARE * lost_s
+            if job["start_s"] >= first_s and (is_victim or is_nobodys):
+                named = asked.named(job, usual_s)
+                if is_victim:
+                    counted += Counted(1, int(named[:1] == [worst]), int(bool(named)))
+                else:
+                    counted += Counted(nobody=1, blamed=int(bool(named)))
+        asked.close()
     return counted
 
 
@@ -128,117 +125,171 @@ def _slow(jobs: Sequence[dict]) -> Iterator[tuple[dict, np.ndarray]]:
 
 
 class _Asked:
-    """A month by job, and how many requests waited at its servers."""
+    """A part of a month, asked as the server asks."""
 
-    def __init__(self, month: Month, parts: Sequence[Minutes], by_number: dict[int, dict]) -> None:
-        self._by_number, count, self._first = by_number, max(by_number) + 1, parts[0].first
-        self._seconds, self._minutes = (_Series.of(parts, name, count) for name in ("seconds", "jobs"))
-        self._modes = {one["name"]: one for one in month.truth["machine"]["application"]}
-        # Rows of minutes by server and time, and whose each is.
-        key = self._minutes.where.astype(np.int64) << 32 | self._minutes.time
-        self._by_server = np.argsort(key, kind="stable")
-        self._key, self._whose = key[self._by_server], np.repeat(np.arange(count), np.diff(self._minutes.at))
-        # Little's law: the time that all requests of a minute waited, ÷ the minute.
-        self._waiting = [
-            np.concatenate(of) / MINUTE_S
-            for of in (
-                [part.forwarding.wait_s.sum(axis=2) for part in parts], [part.targets.wait_us / 1e6 for part in parts], [part.metadata.wait_us.sum(axis=1, keepdims=True) / 1e6 for part in parts],
-            )
-        ]  # fmt: skip
+    def __init__(self, month: Month, parts: Sequence[Minutes], jobs: Sequence[dict], folder: Path) -> None:
+        self._start_ns = read_start(START)
+        truth = month.truth
+        whole = read_machine(truth["machine"]["name"])
+        machine = whole.scaled(truth["machine"]["compute"]["nodes"] / whole.compute.nodes)
+        write_topology(machine, folder / "site", names_jobs=True)
+        self._jobdb = JobDB(f"sqlite:///{folder / 'jobs.db'}", user_name=lambda uid: f"u{uid}")
+        self._jobdb.topology.apply(load(folder / "site"), self._start_ns, "root")
+        for at in range(0, len(jobs), JOBS_AT_ONCE):
+            self._jobdb.take_queue(_queued(job, self._start_ns) for job in jobs[at : at + JOBS_AT_ONCE])
+        self._store = _Store(parts, machine, self._start_ns)
+        self._analyses = _Analyses(parts, {job["number"]: job for job in jobs}, {one["name"]: one for one in truth["machine"]["application"]}, self._start_ns)
+
+    def close(self) -> None:
+        self._jobdb.close()
 
     def named(self, job: dict, usual_s: np.ndarray) -> list[int]:
         """Numbers of the jobs that slowed one, the likeliest first."""
-        begin, end, phase = _pieces(job, usual_s)
-        own, seconds = self._rates(job["number"], begin, end), end - begin
-        amounts = np.stack([np.bincount(phase, of * seconds) for of in own.T], axis=1) / usual_s[: phase[-1] + 1, None]
-        volume, expected = (values[:, 0] + METADATA_BYTES * values[:, METADATA] for values in (own, amounts[phase]))
-        speed = np.divide(volume, expected, out=np.full(len(own), np.nan), where=expected > 0)
-        cuts = _Cuts.of(begin, end)
-        rows = [self._rows(where, cuts) for where in np.unique(self._minutes.where[self._minutes.rows(job["number"])]).tolist()]
-        jobs = np.unique(np.concatenate([self._whose[of] for of in rows]))
-        parts = np.stack([self._parts(number, cuts) for number in jobs.tolist()])
-        flood = np.stack([self._flood(number, begin, end) for number in jobs.tolist()])
-        victim = int(np.searchsorted(jobs, job["number"]))
-        others = np.arange(len(jobs)) != victim
-        servers = (self._server(of, jobs, parts, flood, victim, cuts, phase) for of in rows)
-        return [int(jobs[others][one.neighbour]) for one in rank(speed, seconds, servers)]
+        phases = [Expected(self._ns(begin), self._ns(end), float(usual)) for begin, end, usual in zip(job["begin_s"], job["end_step_s"], usual_s, strict=True)]
+        found = who_slowed(self._jobdb.job(str(job["number"])), phases, self._store, self._jobdb, self._analyses)
+        return [int(key) for key in found.jobs]
 
-    def _rows(self, where: int, cuts: _Cuts) -> np.ndarray:
-        """Rows of minutes in which a server did anything, from the first piece to the last."""
-        low, high = np.searchsorted(self._key, [where << 32 | int(cuts.minutes[0]), where << 32 | int(cuts.minutes[-1]) + 1])
-        found = self._by_server[low:high]
-        return found[np.isin(self._minutes.time[found], cuts.minutes)]
+    def _ns(self, at_s: float) -> int:
+        return self._start_ns + round(at_s * S)
 
-    def _parts(self, number: int, cuts: _Cuts) -> np.ndarray:
-        """Of what a job did in a minute how much it did in each cut of it, shape (cuts, 3), by its seconds."""
-        begin = cuts.minutes * float(MINUTE_S)
-        whole = (self._rates(number, begin, begin + MINUTE_S) * MINUTE_S)[cuts.minute]
-        return np.divide(self._rates(number, cuts.begin, cuts.end) * (cuts.end - cuts.begin)[:, None], whole, out=np.zeros((len(cuts.begin), 3)), where=whole > 0)
 
-    def _server(self, rows: np.ndarray, jobs: np.ndarray, parts: np.ndarray, flood: np.ndarray, victim: int, cuts: _Cuts, phase: np.ndarray) -> Server:
-        """What one server did for jobs in pieces; rows: of its minutes, none of another's."""
-        asked = np.zeros((len(jobs), len(cuts.minutes), 3))
-        np.add.at(asked, (np.searchsorted(jobs, self._whose[rows]), np.searchsorted(cuts.minutes, self._minutes.time[rows])), self._minutes.amounts[rows])
-        loads = np.add.reduceat(asked[:, cuts.minute] * parts, cuts.first, axis=1) / cuts.seconds[:, None]
-        layer, component = divmod(int(self._minutes.where[rows[0]]) if len(rows) else 0, 1 << 16)
-        waiting = np.maximum.reduceat(self._waiting[layer][:, component][cuts.minutes[cuts.minute] - self._first], cuts.first)
-        uses = np.bincount(phase, loads[victim].sum(axis=1))[phase] > 0
-        floods = flood * (asked.sum(axis=(1, 2)) > 0)[:, None] if layer == FORWARDING else np.zeros_like(flood)
-        others = np.arange(len(jobs)) != victim
-        return Server(loads[others], loads[victim], uses, floods[others], floods[victim], waiting)
-
-    def _rates(self, number: int, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-        """What a job did a second in pieces of time, shape (pieces, 3)."""
-        rows = self._seconds.rows(number)
-        second, upto = self._seconds.time[rows], np.concatenate([np.zeros((1, 3)), np.cumsum(self._seconds.amounts[rows], axis=0)])
-
-        def done(at: np.ndarray) -> np.ndarray:
-            place = np.searchsorted(second, np.floor(at))
-            if not len(second):
-                return np.zeros((len(at), 3))
-            within = np.where((place < len(second)) & (second[np.minimum(place, len(second) - 1)] == np.floor(at)), at - np.floor(at), 0.0)
-            return upto[place] + within[:, None] * (upto[np.minimum(place + 1, len(second))] - upto[place])
-
-        return (done(end) - done(begin)) / (end - begin)[:, None]
-
-    def _flood(self, number: int, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-        """In what part of each piece a job was in a phase of mode N-1 from many nodes, as its profile tells."""
-        job, found = self._by_number[number], np.zeros(len(begin))
-        if job["nodes"] > FLOOD_NODES:
-            application = self._modes[job["program"]]
-            usual = [*application["begin"], *application["cycle"]]
-            shared = [one["mode"] == "N-1" and one["op"] != "files" for one in usual]
-            for place, (first, last) in enumerate(zip(job["begin_s"], job["end_step_s"], strict=False)):
-                # An aggressor does nothing else.
-                if any(shared) if job["is_aggressor"] else shared[min(place, len(shared) - 1)]:
-                    found += np.maximum(np.minimum(end, last) - np.maximum(begin, first), 0)
-        return np.minimum(found / (end - begin), 1.0)
+def _queued(job: dict, start_ns: int) -> QueueJob:
+    """What a batch system tells of a job."""
+    begin_ns, end_ns = (start_ns + round(job[name] * S) for name in ("start_s", "end_s"))
+    nodes = tuple(node_name(job["first_node"] + place) for place in range(job["nodes"]))
+    return QueueJob(CLUSTER, str(job["number"]), begin_ns, f"u{UID}", UID, name=job["program"], state="completed", start_ns=begin_ns, end_ns=end_ns, exit_code=0, nodes=nodes, claims=(str(job["number"]),))
 
 
 @dataclass(frozen=True)
-class _Cuts:
-    """Pieces of time, cut where minutes end. minutes: that they touch, in order; of each cut its begin, end, and place of its minute; of each piece its first cut, and how long it is; s."""
+class _ByJob:
+    """Rows of a part of `Minutes` in several days, those of a job one after the other, of which `at` begin; columns by name."""
 
-    minutes: np.ndarray
-    begin: np.ndarray
-    end: np.ndarray
-    minute: np.ndarray
-    first: np.ndarray
-    seconds: np.ndarray
+    at: np.ndarray
+    columns: Mapping[str, np.ndarray]
 
     @classmethod
-    def of(cls, begin: np.ndarray, end: np.ndarray) -> _Cuts:
-        low, high = (begin // MINUTE_S).astype(int), np.ceil(end / MINUTE_S).astype(int)
-        count = high - low
-        first = np.cumsum(count) - count
-        minute = np.arange(count.sum()) - np.repeat(first - low, count)
-        minutes, place = np.unique(minute, return_inverse=True)
-        return cls(minutes, np.maximum(np.repeat(begin, count), minute * MINUTE_S), np.minimum(np.repeat(end, count), (minute + 1) * MINUTE_S), place, first, end - begin)
+    def of(cls, parts: Sequence[Any]) -> _ByJob:
+        job = np.concatenate([part.job for part in parts])
+        order = np.argsort(job, kind="stable")
+        return cls(np.searchsorted(job[order], np.arange(job.max(initial=0) + 2)), {name: np.concatenate([getattr(part, name) for part in parts])[order] for name in vars(parts[0]) if name != "job"})
+
+    def rows(self, job: int) -> slice:
+        return slice(*(int(self.at[min(number, len(self.at) - 1)]) for number in (job, job + 1)))
 
 
-def _pieces(job: dict, usual_s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where pieces of a job's phases begin and end, up to its last slow one, and their phases."""
-    lasted_s = np.subtract(job["end_step_s"], job["begin_s"])
-    last = int(np.flatnonzero(lasted_s >= SLOW_TIMES * usual_s)[-1])
-    edges = [np.linspace(begin, end, max(int(np.ceil((end - begin) / PIECE_S)), 1) + 1) for begin, end in zip(job["begin_s"][: last + 1], job["end_step_s"][: last + 1], strict=True)]
-    return np.concatenate([of[:-1] for of in edges]), np.concatenate([of[1:] for of in edges]), np.repeat(np.arange(last + 1), [len(of) - 1 for of in edges])
+class _Analyses:
+    """What `webapp.api.analysis.Analyses` would tell of the month's jobs, as far as it is asked."""
+
+    def __init__(self, parts: Sequence[Minutes], jobs: Mapping[int, dict], applications: Mapping[str, dict], start_ns: int) -> None:
+        self._seconds, self._jobs, self._applications, self._start_ns = _ByJob.of([part.seconds for part in parts]), jobs, applications, start_ns
+
+    def seconds(self, job: Job, node: str, from_ns: int, to_ns: int, step_s: int) -> pa.Table:
+        rows, columns = self._seconds.rows(int(job.job_id)), self._seconds.columns
+        second = self._start_ns // S + columns["second"][rows].astype(np.int64)
+        inside = (second >= from_ns // S) & (second < -(-to_ns // S))
+        return pa.table({"second": second[inside], "seconds": np.ones(int(inside.sum()), dtype=np.int64), **{name: of[rows][inside] for name, of in columns.items() if name != "second"}})
+
+    def has_few_runs(self, job: Job) -> bool:
+        return True
+
+    def profile(self, job: Job) -> tuple[dict[str, Any], list[str]]:
+        """Its phases, with their modes."""
+        of = self._jobs[int(job.job_id)]
+        usual = [step["mode"] if step["op"] != "files" else "" for name in ("begin", "cycle") for step in self._applications[of["program"]][name]]
+        # An aggressor does nothing else.
+        modes = ["N-1"] * len(of["end_step_s"]) if of["is_aggressor"] and "N-1" in usual else [usual[min(place, len(usual) - 1)] for place in range(len(of["end_step_s"]))]
+        spans = zip(of["begin_s"], of["end_step_s"], modes, strict=False)
+        return {"phase_list": [{"start_ns": self._ns(begin), "end_ns": self._ns(end), "io_mode_read": mode, "io_mode_write": mode, "nodes": of["nodes"]} for begin, end, mode in spans]}, []
+
+    def _ns(self, at_s: float) -> int:
+        return self._start_ns + round(at_s * S)
+
+
+class _Store:
+    """What a store would answer of the month's servers, as far as it is asked: samples of a minute each, none of minutes in which an agent was away."""
+
+    def __init__(self, parts: Sequence[Minutes], machine: Any, start_ns: int) -> None:
+        self._machine, self._first_ns = machine, start_ns + parts[0].first * MINUTE_S * S
+        self._forwarding, self._targets, self._metadata, self._seen = (
+            {name: np.concatenate([getattr(getattr(part, of), name) for part in parts]) for name in vars(getattr(parts[0], of))} for of in ("forwarding", "targets", "metadata", "seen")
+        )
+        self._jobs = {name: np.concatenate([getattr(part.jobs, name) for part in parts]) for name in vars(parts[0].jobs)}
+        place = self._jobs["layer"].astype(np.int64) << 48 | self._jobs["component"].astype(np.int64) << 32 | self._jobs["minute"] - parts[0].first
+        order = np.argsort(place, kind="stable")
+        self._jobs, self._place = {name: of[order] for name, of in self._jobs.items()}, place[order]
+        self._minutes = len(self._seen["metadata"])
+        servers = {names.server(number): number for number in range(machine.storage.servers)}
+        self._servers, self._forwarders = servers, {names.forwarder(number): number for number in range(machine.forwarders)}
+
+    def components(self, from_ns: int, to_ns: int, node: str, kinds: Sequence[str]) -> list[Heard]:
+        (kind,) = kinds
+        told = {"lwfs_server": ["log"] if node in self._forwarders else [], "lustre_service": ["ost_io"] if node in self._servers else ["mdt"]}[kind]
+        return [Heard(node, kind, instance, from_ns, to_ns) for instance in told]
+
+    def samples(self, component: str, of: Sequence[tuple[str, str]], from_ns: int, to_ns: int, most: int = 0, names: Sequence[str] | None = None) -> pa.Table:
+        first, last = (int(np.clip((at - self._first_ns) // (MINUTE_S * S) + more, 0, self._minutes)) for at, more in ((from_ns, 0), (to_ns, 1)))
+        if component == "lustre_job":
+            return self._of_jobs(of, first, last, list(names or ()))
+        (node, instance) = of[0]
+        is_seen, columns = self._lwfs(self._forwarders[node], slice(first, last)) if component == "lwfs_server" else self._service(node, slice(first, last))
+        at = np.flatnonzero(is_seen)
+        return self._table(node, np.full(len(at), instance), first + at, {name: values[at] for name, values in columns.items()})
+
+    def sums_of(self, component: str, node: str, begins: str, names: Sequence[str], from_ns: int, to_ns: int) -> dict[str, dict[str, float]]:
+        first, last = (int(np.clip((at - self._first_ns) // (MINUTE_S * S) + more, 0, self._minutes)) for at, more in ((from_ns, 0), (to_ns, 1)))
+        layer, rows = self._rows(begins.strip(), first, last)
+        jobs, place = np.unique(self._jobs["job"][rows], return_inverse=True)
+        sums = {name: np.bincount(place, self._counted(layer, name, rows), len(jobs)) for name in COUNTED[layer] if name in names}
+        return {f"{begins}{job}": {name: float(of[number]) for name, of in sums.items()} for number, job in enumerate(jobs.tolist())}
+
+    def _rows(self, instance: str, first: int, last: int) -> tuple[int, slice]:
+        """What a target did for jobs in some minutes."""
+        name = instance.rpartition("-")[2]
+        layer, component = (STORAGE, int(name.removeprefix("OST"), 16)) if name.startswith("OST") else (METADATA, 0)
+        begin = layer << 48 | component << 32
+        return layer, slice(*np.searchsorted(self._place, [begin + first, begin + last]).tolist())
+
+    def _counted(self, layer: int, name: str, rows: slice) -> np.ndarray:
+        of = {"reads": "read_ops", "writes": "write_ops", "getattr": "metadata_ops"}.get(name, name)
+        return self._jobs[of][rows].astype(float)
+
+    def _of_jobs(self, of: Sequence[tuple[str, str]], first: int, last: int, columns: Sequence[str]) -> pa.Table:
+        wanted: dict[str, list[int]] = {}
+        for _, instance in of:
+            target, job = instance.split(" ")
+            wanted.setdefault(target, []).append(int(job))
+        tables = []
+        for target, jobs in wanted.items():
+            layer, rows = self._rows(target, first, last)
+            at = np.flatnonzero(np.isin(self._jobs["job"][rows], jobs))
+            instances = np.array([f"{target} {job}" for job in self._jobs["job"][rows][at].tolist()], dtype=object)
+            minutes = self._place[rows][at] & 0xFFFFFFFF
+            tables.append(self._table("", instances, minutes, {name: self._counted(layer, name, rows)[at] if name in COUNTED[layer] else np.full(len(at), np.nan) for name in columns}))
+        return pa.concat_tables(tables) if tables else named_samples(columns).empty_table()
+
+    def _table(self, node: str, instances: np.ndarray, minutes: np.ndarray, columns: Mapping[str, np.ndarray]) -> pa.Table:
+        start = self._first_ns + minutes.astype(np.int64) * MINUTE_S * S
+        held = {"node": [node] * len(start), "boot": np.ones(len(start), dtype=np.uint64), "instance": instances.tolist(), "start": start, "end": start + MINUTE_S * S, **{name: np.asarray(of, dtype=float) for name, of in columns.items()}}
+        return pa.table(held, schema=named_samples(list(columns)))
+
+    def _lwfs(self, number: int, minutes: slice) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Times in its buckets, as its log has them."""
+        of, found = {name: values[minutes, number] for name, values in self._forwarding.items()}, {"queue_length": self._forwarding["queue"][minutes, number]}
+        for place, (kind, count) in enumerate((("read", of["read_ops"]), ("write", of["write_ops"]), ("meta", of["metadata_ops"]))):
+            for what, took_s in (("wait", of["wait_s"]), ("exe", of["service_s"])):
+                buckets = queueing.spread(count, took_s[:, place] / np.maximum(count, 1), forwarding.BOUNDS_S)
+                bounds = [*(f"{round(bound * 1e6)}" for bound in forwarding.BOUNDS_S), "inf"]
+                found |= {f"{kind}_{what}_to_{bound}": values for bound, values in zip(bounds, buckets.T, strict=True)}
+        return self._seen["forwarding"][minutes, number], found
+
+    def _service(self, node: str, minutes: slice) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The queue in front of a server's targets."""
+        if node in self._servers:
+            each = self._machine.storage.targets
+            its = slice(self._servers[node] * each, (self._servers[node] + 1) * each)
+            of, is_seen = {name: values[minutes, its].sum(axis=1) for name, values in self._targets.items()}, self._seen["targets"][minutes, its].all(axis=1)
+            requests = of["read_ops"] + of["write_ops"]
+        else:
+            of, is_seen = {name: values[minutes].sum(axis=1) for name, values in self._metadata.items()}, self._seen["metadata"][minutes]
+            requests = of["ops"].sum(axis=1)
+        return is_seen, {"requests": requests, "wait_ns": of["wait_us"] * 1e3, "served_ns": of["service_us"] * 1e3, "queued": of["depth"]}

@@ -17,6 +17,7 @@ from pipeline.store import Store
 
 from . import archives, audit, components, deep, errors, findings, jobs, layers, messages, metrics, pages, retention, rights, security, session, sockets, system, system_wide, traffic
 from .agents import Agents
+from .aggressors import Aggressors
 from .analysis import Analyses
 from .as_json import Json
 from .behind import Behind
@@ -64,6 +65,7 @@ def create_app(
     rules: Rules | None = None,
     slow: Settings | None = None,
     wide: system_wide.Settings | None = None,
+    names_aggressors: bool = True,
 ) -> Flask:
     """The WSGI application.
 
@@ -73,7 +75,7 @@ def create_app(
     administrators without signing in; default True), KEY (who shows it as a token is one, too, though not through a proxy; default "": none), SCRAPE_TOKEN (who shows it may ask for /metrics and nothing else; default "": none), THREADS (that answer requests, at least THREADS_MIN; default 16), or any of
     Flask's. status: tells version, started_ns and ingest for /api/v1/status. keeper: drops what is older than it is to be kept.
     cache: of charts; default one in this process. second_pass: fills the archive, which then answers for what retention dropped. bounds: from where on a job's I/O is a finding; limits: from where on it is slow; rules: how
-    programs are named. slow: how slow servers are looked for; wide: what else of the system.
+    programs are named. slow: how slow servers are looked for; wide: what else of the system. names_aggressors: whether it is asked who slowed a job.
     """
     app = Flask(__name__, static_folder=None)
     app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PROXY_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="", SCRAPE_TOKEN="")
@@ -106,7 +108,7 @@ def create_app(
         component_charts=ComponentCharts(store, cache),
         layers=LayerAnswers(store, jobdb, analyses, cache, long_at_work, time.time_ns),
         deep=DeepAnswers(analyses, jobdb, cache, traces),
-        detection=Detection(jobdb, analyses, bounds, Live(jobdb, store, analyses, bounds, behind), behind, limits, rules, detectors),
+        detection=Detection(jobdb, analyses, bounds, Live(jobdb, store, analyses, bounds, behind), behind, limits, rules, detectors, Aggressors(jobdb, store, analyses) if names_aggressors else None),
         lists=Lists(jobdb, analyses, cache),
         agents=Agents(store, cache),
         told=Told(store),

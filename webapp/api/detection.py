@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from anomaly.harm import KINDS as HARM, METADATA_STORM, Bounds, harm, settled
@@ -19,6 +20,7 @@ from jobdb.job import Job
 from jobdb.repository import JobDB, JobDBError
 from pipeline.store import StoreError
 
+from .aggressors import Aggressors
 from .analysis import Analyses
 from .behind import Behind
 from .live import Live
@@ -51,13 +53,15 @@ class Detector(Protocol):
 
 
 class Detection:
-    """Looks at one job after the other, then lets `detectors` look, each by its own. Which are left to look at stands in the job database, and what is found is written together with that: killed at any moment, the next one goes on.
+    """Looks at one job after the other, then lets `aggressors` (None: it is not asked who slowed a job) and `detectors` look, each by its own. Which are left to look at stands in the job database, and what is found is written together with that: killed at any moment, the next one goes on.
     `_lock` owns what `status` tells."""
 
     def __init__(
-        self, jobdb: JobDB, analyses: Analyses, bounds: Bounds, live: Live, behind: Behind, limits: Limits | None = None, rules: Rules | None = None, detectors: tuple[Detector, ...] = ()
-    ) -> None:
-        self._jobdb, self._analyses, self._bounds, self._live, self._behind, self._detectors = jobdb, analyses, bounds, live, behind, detectors
+        self, jobdb: JobDB, analyses: Analyses, bounds: Bounds, live: Live, behind: Behind, limits: Limits | None = None, rules: Rules | None = None, detectors: tuple[Detector, ...] = (),
+        aggressors: Aggressors | None = None,
+    ) -> None:  # fmt: skip
+        self._jobdb, self._analyses, self._bounds, self._live, self._behind, self._aggressors = jobdb, analyses, bounds, live, behind, aggressors
+        self._detectors = (*(() if aggressors is None else (aggressors,)), *detectors)
         self._limits, self._rules = limits or Limits(), rules or Rules()
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._looked = self._found = 0
@@ -138,6 +142,8 @@ class Detection:
         stored = self._jobdb.get_profile(job.key)
         if stored is not None:
             self._look_at([(job, *stored)])
+            if self._aggressors is not None:
+                self._aggressors.look_at(job.key)
 
     def _look_at(self, jobs: Sequence[tuple[Job, int, Mapping[str, Any]]]) -> None:
         began_s = time.monotonic()
@@ -164,7 +170,8 @@ class Detection:
         return Looked(job, version, found, past_run(job, profile, self._rules), kinds)
 
     def _held_against(self, profile_of: Mapping[str, Mapping[str, Any]], look: Looked, past: Sequence[tuple[int, bytes]], keys: Keys) -> Looked:
-        return held_against(look, past, keys, profile_of[look.job.key], self._limits)
+        held = held_against(look, past, keys, profile_of[look.job.key], self._limits)
+        return held if self._aggressors is not None else replace(held, found=tuple(replace(one, is_explained=True) for one in held.found))
 
     def _say(self, error: str | None) -> None:
         if error is not None and error != self._error and not self._stop.is_set():

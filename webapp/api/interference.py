@@ -8,21 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from anomaly.interference import FLOOD_NODES, METADATA, Named, Server, Trait, rank
+from anomaly.interference import BYTES, FLOOD_NODES, METADATA, OPS, Named, Server, Trait, rank
 from jobdb.findings import AGGRESSOR, PAGE_MAX, VERDICTS, Found, Sought
 from jobdb.job import Job
 from jobdb.layers import NODES_MAX
 from jobdb.repository import JobDB
 from jobdb.topology.facts import Target
-from jobdb.topology.questions import Way
 from pipeline.spread import spread
 from pipeline.steps import SECOND_NS
 from pipeline.store import Store, TooManyRuns
 
 from .analysis import Analyses
 from .errors import Busy
-from .neighbours import METADATA_SERVERS, Neighbour, at_targets, everywhere, most_shared, server_of, through
-from .waits import Waits, before_and_during, of_forwarding, of_target
+from .neighbours import At, Neighbour, Spans, at_targets, everywhere, most_shared, through, told_by_targets
+from .waits import LWFS_SERVER, Waits, before_and_during, of_forwarding, of_target
 
 # Phases are cut into pieces of at most so long, longer ones where they would be too many; of a longer time the last of it is looked at.
 PIECE_NS, PIECES_MAX, SPAN_NS = 15 * SECOND_NS, 2000, 2 * 24 * 3600 * SECOND_NS
@@ -57,32 +56,36 @@ class Slowed:
     cause: str
     evidence: Mapping[str, Any]
 
+    @classmethod
+    def unknown(cls, why: str) -> "Slowed":
+        """Where it cannot be told."""
+        return cls((), "", {"unknown": why})
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it could not be told."""
+        return "unknown" in self.evidence
+
     def told(self, found: Found) -> Found:
         """A finding that the job was slow, with who slowed it."""
         cause = f"{found.cause}; beside it {self.cause}" if self.cause else found.cause
-        return replace(found, cause=cause, jobs=(*found.jobs, *((key, AGGRESSOR) for key in self.jobs)), evidence={**found.evidence, "interference": dict(self.evidence)})
+        return replace(found, cause=cause, jobs=(*found.jobs, *((key, AGGRESSOR) for key in self.jobs)), evidence={**found.evidence, "interference": dict(self.evidence)}, is_explained=True)
 
 
-@dataclass
-class _Pieces:
+@dataclass(frozen=True)
+class _Pieces(Spans):
     """The job's phases in pieces, one element each. phase: its number. expected_s: of each phase."""
 
-    begin_ns: np.ndarray
-    end_ns: np.ndarray
     phase: np.ndarray
     expected_s: np.ndarray
-
-    @property
-    def seconds(self) -> np.ndarray:
-        return (self.end_ns - self.begin_ns) / SECOND_NS
 
 
 @dataclass(frozen=True)
 class _Place:
-    """One of the job's servers. amounts: places of what it is asked for. waits: None where nothing tells of them. slow: what part of each piece it was known to be slow itself, shape (pieces,)."""
+    """One of the job's servers. targets: that it serves, and the job uses. waits: None where nothing tells of them. slow: what part of each piece it, or one of these, was known to be slow itself, shape (pieces,)."""
 
-    name: str
-    amounts: tuple[int, ...]
+    at: At
+    targets: tuple[str, ...]
     waits: Waits | None
     slow: np.ndarray
 
@@ -107,28 +110,31 @@ def who_slowed(job: Job, phases: Sequence[Expected], store: Store, jobdb: JobDB,
     if pieces is None:
         return Slowed((), "", {"looked_at": 0})
     from_ns, to_ns = int(pieces.begin_ns[0]), int(pieces.end_ns[-1])
-    own = _amounts(analyses, job, pieces)
-    speed = _speed(own, pieces)
+    mine = Neighbour(job)
+    _set_amounts(mine, analyses, pieces)
+    speed = _speed(mine.amounts, pieces)
     profile, seen = analyses.profile(job)
     # Launches name the nodes that they began on alone.
     nodes = sorted({*job.node_names, *seen})[:NODES_MAX]
     way = jobdb.topology.way(nodes, from_ns, to_ns)
-    mine = Neighbour(job, amounts=own, flood=_flood(profile, pieces))
+    mine.flood = _flood(profile, pieces)
     neighbours = through(job, nodes, way, jobdb, mine, from_ns, to_ns)
     counted = at_targets(way, store, jobdb, mine, neighbours, from_ns, to_ns)
-    if "lustre_mdt" not in {one.component for one in counted}:
+    if "lustre_mdt" not in {at.component for at in counted}:
         everywhere(job, way, jobdb, mine, neighbours, from_ns, to_ns)
     looked_at = _loads(most_shared(neighbours, mine), analyses, jobdb, pieces)
-    places = _places(mine, counted, way, store, jobdb, pieces)
+    left_out = told_by_targets(counted, [mine, *looked_at], store, pieces)
+    places = [_place(at, counted.get(at, ()), store, jobdb, pieces) for at in sorted(mine.shares)]
     named = rank(speed, pieces.seconds, (_server(one, looked_at, mine, pieces) for one in places))
-    evidence = {"looked_at": len(looked_at), "neighbours": len(neighbours), "lost_s": _lost_s(speed, pieces), "aggressors": [_evidence(one, looked_at, places) for one in named]}
-    evidence["servers"] = [_told_of(one, speed, pieces) for one in places if one.waits is not None and (one.name in {places[of.server].name for of in named} or _FORWARDING == one.amounts)][:SERVERS_TOLD]
+    evidence = {"looked_at": len(looked_at), "neighbours": len(neighbours), "lost_s": _lost_s(speed, pieces), "targets": sum(map(len, counted.values())), "targets_by_share": left_out, "aggressors": [_evidence(one, looked_at, places) for one in named]}
+    at_work = {places[one.server].at for one in named}
+    evidence["servers"] = [_told_of(one, speed, pieces) for one in places if one.waits is not None and (one.at in at_work or one.at.component == LWFS_SERVER)][:SERVERS_TOLD]
     return Slowed(tuple(looked_at[one.neighbour].job.key for one in named), _cause(named), evidence)
 
 
 # What servers are asked for, places of amounts: what is opened and looked up troubles no target, and no data a metadata server.
-_FORWARDING, _OF_KIND = (0, 1, 2), {"lustre_ost": (0, 1), "lustre_mdt": (METADATA,)}
-SERVERS_TOLD = 16
+_OF_KIND = {LWFS_SERVER: (BYTES, OPS, METADATA), "lustre_ost": (BYTES, OPS), "lustre_mdt": (METADATA,)}
+SERVERS_TOLD, TARGETS_TOLD = 16, 16
 
 
 def _pieces(phases: Sequence[Expected]) -> _Pieces | None:
@@ -144,20 +150,16 @@ def _pieces(phases: Sequence[Expected]) -> _Pieces | None:
     return _Pieces(np.concatenate([of[:-1] for of in edges]), np.concatenate([of[1:] for of in edges]), phase, np.array([one.expected_s for one in fit]))
 
 
-def _amounts(analyses: Analyses, job: Job, pieces: _Pieces) -> np.ndarray:
-    """Bytes, reads and writes, and metadata operations a second of a job, in pieces of another's phases, shape (pieces, 3)."""
-    from_ns, to_ns = int(pieces.begin_ns[0]), int(pieces.end_ns[-1])
-    found = analyses.seconds(job, "", from_ns, to_ns, max(-(-(to_ns - from_ns) // (STEPS_MAX * SECOND_NS)), 1))
+def _set_amounts(one: Neighbour, analyses: Analyses, pieces: _Pieces) -> None:
+    """What a job did in pieces of another's phases."""
+    edges = pieces.edges
+    from_ns, to_ns = int(edges[0]), int(edges[-1])
+    found = analyses.seconds(one.job, "", from_ns, to_ns, max(-(-(to_ns - from_ns) // (STEPS_MAX * SECOND_NS)), 1))
     columns = {name: found[name].to_numpy() for name in found.column_names}
     start_ns, end_ns = columns["second"] * SECOND_NS, (columns["second"] + columns["seconds"]) * SECOND_NS
-    edges = np.unique(np.concatenate([pieces.begin_ns, pieces.end_ns]))
-    place = np.searchsorted(edges, pieces.begin_ns)
-    until = np.searchsorted(edges, pieces.end_ns)
-    sums = []
-    for names in _SUMS:
-        upto = np.concatenate([[0.0], np.cumsum(spread(start_ns, end_ns, sum(columns[name] for name in names).astype(float), edges))])
-        sums.append((upto[until] - upto[place]) / pieces.seconds)
-    return np.maximum(np.stack(sums, axis=1), 0.0)
+    moved = np.array([np.maximum(spread(start_ns, end_ns, sum(columns[name] for name in names).astype(float), edges), 0.0) for names in _SUMS])
+    one.amounts = np.stack([pieces.of(of) for of in moved], axis=1)
+    one.done = np.concatenate([[0.0], np.cumsum(moved[0] + METADATA_BYTES * moved[METADATA])])
 
 
 def _speed(own: np.ndarray, pieces: _Pieces) -> np.ndarray:
@@ -167,24 +169,14 @@ def _speed(own: np.ndarray, pieces: _Pieces) -> np.ndarray:
     return np.divide(volume, expected, out=np.full(len(own), np.nan), where=expected > 0)
 
 
-def _places(mine: Neighbour, counted: Sequence[Target], way: Way, store: Store, jobdb: JobDB, pieces: _Pieces) -> list[_Place]:
-    """The job's servers: forwarding nodes, targets that name it, and metadata servers."""
-    from_ns, to_ns = int(pieces.begin_ns[0]), int(pieces.end_ns[-1])
-    targets, servers = {one.target: one for one in counted}, server_of(way)
-    waits: dict[tuple[str, str], Waits | None] = {}
-    found = []
-    for name in sorted(mine.shares):
-        target = targets.get(name)
-        if name == METADATA_SERVERS:
-            found.append(_Place(name, _OF_KIND["lustre_mdt"], None, np.zeros(len(pieces.begin_ns))))
-        elif target is None:
-            found.append(_Place(name, _FORWARDING, of_forwarding(store, name, from_ns, to_ns), _slow(jobdb, pieces, Sought(node=name))))
-        else:
-            at = (servers[target.file_system, name], target.component)
-            if at not in waits:
-                waits[at] = of_target(store, *at, from_ns, to_ns)
-            found.append(_Place(name, _OF_KIND[target.component], waits[at], _slow(jobdb, pieces, Sought(component=target.component, instance=target.instance))))
-    return found
+def _place(at: At, targets: Sequence[Target], store: Store, jobdb: JobDB, pieces: _Pieces) -> _Place:
+    from_ns, to_ns = int(pieces.edges[0]), int(pieces.edges[-1])
+    if at.component == LWFS_SERVER:
+        return _Place(at, (), of_forwarding(store, at.node, from_ns, to_ns), _slow(jobdb, pieces, Sought(node=at.node)))
+    if not targets:
+        return _Place(at, (), None, np.zeros(len(pieces.begin_ns)))
+    slow = np.max([_slow(jobdb, pieces, Sought(component=one.component, instance=one.instance)) for one in targets], axis=0)
+    return _Place(at, tuple(one.target for one in targets), of_target(store, at.node, at.component, from_ns, to_ns), slow)
 
 
 def _loads(neighbours: Sequence[Neighbour], analyses: Analyses, jobdb: JobDB, pieces: _Pieces) -> list[Neighbour]:
@@ -192,7 +184,7 @@ def _loads(neighbours: Sequence[Neighbour], analyses: Analyses, jobdb: JobDB, pi
     found = []
     for one in neighbours:
         try:
-            one.amounts = _amounts(analyses, one.job, pieces)
+            _set_amounts(one, analyses, pieces)
         except TooManyRuns:
             continue
         if one.amounts.any():
@@ -222,17 +214,16 @@ def _flood(profile: Mapping[str, Any], pieces: _Pieces) -> np.ndarray:
 
 
 def _server(place: _Place, neighbours: Sequence[Neighbour], mine: Neighbour, pieces: _Pieces) -> Server:
-    count, keep = len(pieces.begin_ns), np.isin(np.arange(3), place.amounts)
+    count, keep, is_forwarding = len(pieces.begin_ns), np.isin(np.arange(3), _OF_KIND[place.at.component]), place.at.component == LWFS_SERVER
     loads, flood = np.zeros((len(neighbours), count, 3)), np.zeros((len(neighbours), count))
     for at, one in enumerate(neighbours):
-        share = one.shares.get(place.name, 0.0)
-        loads[at] = one.amounts * share * keep
+        loads[at] = one.asked(place.at) * keep
         # One file's being shared holds threads of forwarding nodes alone.
-        flood[at] = one.flood * (share > 0) * (place.amounts == _FORWARDING)
-    own = mine.amounts * mine.shares[place.name] * keep
+        flood[at] = one.flood * (is_forwarding and place.at in one.shares)
+    own = mine.asked(place.at) * keep
     uses = np.bincount(pieces.phase, own.sum(axis=1))[pieces.phase] > 0
     waiting = np.full(count, np.nan) if place.waits is None else place.waits.waiting(pieces.begin_ns, pieces.end_ns)
-    return Server(loads, own, uses, flood, mine.flood * (place.amounts == _FORWARDING), waiting)
+    return Server(loads, own, uses, flood, mine.flood * is_forwarding, waiting)
 
 
 def _slow(jobdb: JobDB, pieces: _Pieces, of: Sought) -> np.ndarray:
@@ -250,7 +241,7 @@ def _told_of(place: _Place, speed: np.ndarray, pieces: _Pieces) -> dict[str, Any
     assert place.waits is not None
     lost_s = (1 - np.clip(np.nan_to_num(speed, nan=1.0), 0, 1)) * pieces.seconds
     slow = float((lost_s * place.slow).sum() / lost_s.sum()) if lost_s.sum() > 0 else 0.0
-    return {"server": place.name, "itself_slow": slow, **before_and_during(place.waits, pieces.begin_ns, pieces.end_ns, np.flatnonzero(speed < 1).tolist())}
+    return {"server": place.at.node, "targets": place.targets[:TARGETS_TOLD], "itself_slow": slow, **before_and_during(place.waits, pieces.begin_ns, pieces.end_ns, np.flatnonzero(speed < 1).tolist())}
 
 
 def _lost_s(speed: np.ndarray, pieces: _Pieces) -> float:
@@ -259,7 +250,7 @@ def _lost_s(speed: np.ndarray, pieces: _Pieces) -> float:
 
 
 def _evidence(one: Named, neighbours: Sequence[Neighbour], places: Sequence[_Place]) -> dict[str, Any]:
-    other, server = neighbours[one.neighbour], places[one.server].name
+    other, server = neighbours[one.neighbour], places[one.server].at.node
     waited = "it is not known whether requests waited" if math.isnan(one.waiting) else f"{one.waiting:,.1f} requests waited on the average"
     arithmetic = f"{one.share:.0%} of what {server} did for jobs, where {waited}: {one.lost_s:,.4g} s, {one.explains:.0%} of all that was lost"
     figures = {"explains": one.explains, "lost_s": one.lost_s, "share": one.share, "waiting": None if math.isnan(one.waiting) else one.waiting}
