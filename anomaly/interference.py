@@ -34,7 +34,7 @@ class Server:
 
     loads: of neighbours, shape (neighbours, bins, 3), 0 of those that it did not serve. own: the victim's, shape (bins, 3). uses: whether the victim asked it for anything in the phase that
     a bin is of, shape (bins,). flood, own_flood: share of the time in which a neighbour, or the victim, had one file open from more than FLOOD_NODES nodes through this server, shapes (neighbours, bins) and
-    (bins,). waiting: how many requests waited there on the average, shape (bins,), NaN where it is not known."""
+    (bins,). waiting: how many requests waited there on the average, shape (bins,), NaN where it is not known. targets: that share its queue, each of which works by itself."""
 
     loads: np.ndarray
     own: np.ndarray
@@ -42,6 +42,7 @@ class Server:
     flood: np.ndarray
     own_flood: np.ndarray
     waiting: np.ndarray
+    targets: int = 1
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Named:
 
 
 def is_full(waiting: np.ndarray) -> np.ndarray:
-    """How surely a server was full where so many requests waited on the average: n ÷ (n + 1), which of a server that does one after the other is the part of the time in which it is busy. Any shape; NaN stays."""
+    """How surely a target was full where so many requests waited for it on the average: n ÷ (n + 1), which of one that does one after the other is the part of the time in which it is busy. Any shape; NaN stays."""
     return 1 - 1 / (1 + np.maximum(np.asarray(waiting, dtype=float), 0.0))
 
 
@@ -121,7 +122,7 @@ class _Ways:
             self._share, self._untold, self._present, self._waiting = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.full(shape, np.nan)
             self._at, self._trait = np.full(shape, place), np.zeros(shape, dtype=np.intp)
         share, trait = taken(server)
-        full = np.where(server.uses, is_full(server.waiting), 0.0)
+        full = np.where(server.uses, is_full(server.waiting / server.targets), 0.0)
         is_told = ~np.isnan(full)
         spared = np.minimum(self._loss, share)
         self._bound = np.minimum(self._bound, np.where(is_told, (1 - full) * self._loss + full * spared, self._loss))

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +21,7 @@ from pipeline.store import Store, TooManyRuns
 
 from .analysis import Analyses
 from .errors import Busy
-from .neighbours import At, Neighbour, Spans, at_targets, everywhere, most_shared, through, told_by_targets
+from .neighbours import At, Neighbour, Spans, at_targets, everywhere, most_shared, server_of, through, told_by_targets
 from .waits import LWFS_SERVER, Waits, before_and_during, of_forwarding, of_target
 
 # Phases are cut into pieces of at most so long, longer ones where they would be too many; of a longer time the last of it is looked at.
@@ -82,10 +83,11 @@ class _Pieces(Spans):
 
 @dataclass(frozen=True)
 class _Place:
-    """One of the job's servers. targets: that it serves, and the job uses. waits: None where nothing tells of them. slow: what part of each piece it, or one of these, was known to be slow itself, shape (pieces,)."""
+    """One of the job's servers. targets: that it serves, and the job uses; served: how many in all. waits: None where nothing tells of them. slow: what part of each piece it, or one of these, was known to be slow itself, shape (pieces,)."""
 
     at: At
     targets: tuple[str, ...]
+    served: int
     waits: Waits | None
     slow: np.ndarray
 
@@ -124,7 +126,9 @@ def who_slowed(job: Job, phases: Sequence[Expected], store: Store, jobdb: JobDB,
         everywhere(job, way, jobdb, mine, neighbours, from_ns, to_ns)
     looked_at = _loads(most_shared(neighbours, mine), analyses, jobdb, pieces)
     left_out = told_by_targets(counted, [mine, *looked_at], store, pieces)
-    places = [_place(at, counted.get(at, ()), store, jobdb, pieces) for at in sorted(mine.shares)]
+    kind_of, server = {(one.fact.file_system, one.fact.target): one.fact.component for one in way.targets}, server_of(way)
+    served = Counter(At(node, kind_of[target]) for target, node in server.items() if target in kind_of)
+    places = [_place(at, counted.get(at, ()), served[at], store, jobdb, pieces) for at in sorted(mine.shares)]
     named = rank(speed, pieces.seconds, (_server(one, looked_at, mine, pieces) for one in places))
     evidence = {"looked_at": len(looked_at), "neighbours": len(neighbours), "lost_s": _lost_s(speed, pieces), "targets": sum(map(len, counted.values())), "targets_by_share": left_out, "aggressors": [_evidence(one, looked_at, places) for one in named]}
     at_work = {places[one.server].at for one in named}
@@ -169,14 +173,14 @@ def _speed(own: np.ndarray, pieces: _Pieces) -> np.ndarray:
     return np.divide(volume, expected, out=np.full(len(own), np.nan), where=expected > 0)
 
 
-def _place(at: At, targets: Sequence[Target], store: Store, jobdb: JobDB, pieces: _Pieces) -> _Place:
+def _place(at: At, targets: Sequence[Target], served: int, store: Store, jobdb: JobDB, pieces: _Pieces) -> _Place:
     from_ns, to_ns = int(pieces.edges[0]), int(pieces.edges[-1])
     if at.component == LWFS_SERVER:
-        return _Place(at, (), of_forwarding(store, at.node, from_ns, to_ns), _slow(jobdb, pieces, Sought(node=at.node)))
+        return _Place(at, (), 1, of_forwarding(store, at.node, from_ns, to_ns), _slow(jobdb, pieces, Sought(node=at.node)))
     if not targets:
-        return _Place(at, (), None, np.zeros(len(pieces.begin_ns)))
+        return _Place(at, (), 1, None, np.zeros(len(pieces.begin_ns)))
     slow = np.max([_slow(jobdb, pieces, Sought(component=one.component, instance=one.instance)) for one in targets], axis=0)
-    return _Place(at, tuple(one.target for one in targets), of_target(store, at.node, at.component, from_ns, to_ns), slow)
+    return _Place(at, tuple(one.target for one in targets), served, of_target(store, at.node, at.component, from_ns, to_ns), slow)
 
 
 def _loads(neighbours: Sequence[Neighbour], analyses: Analyses, jobdb: JobDB, pieces: _Pieces) -> list[Neighbour]:
@@ -223,7 +227,7 @@ def _server(place: _Place, neighbours: Sequence[Neighbour], mine: Neighbour, pie
     own = mine.asked(place.at) * keep
     uses = np.bincount(pieces.phase, own.sum(axis=1))[pieces.phase] > 0
     waiting = np.full(count, np.nan) if place.waits is None else place.waits.waiting(pieces.begin_ns, pieces.end_ns)
-    return Server(loads, own, uses, flood, mine.flood * is_forwarding, waiting)
+    return Server(loads, own, uses, flood, mine.flood * is_forwarding, waiting, place.served)
 
 
 def _slow(jobdb: JobDB, pieces: _Pieces, of: Sought) -> np.ndarray:

@@ -202,3 +202,24 @@ def test_runs_are_kept_with_their_findings_and_held_against_those_that_ended_bef
     assert jobdb.findings.past_run("d") is None and listed(jobdb, kind="slow-job") != []
     jobdb.findings.looked_at_all([replace(looked("f"), run=None)], ("slow-job",), judge)
     assert listed(jobdb, kind="slow-job") == []
+
+
+def test_who_caused_it_is_asked_of_each_once_and_again_where_it_became_another(jobdb):
+    slow = found("a", end_s=20, node="", component="", instance="", jobs=(("a", SUBJECT),), is_explained=False)
+    jobdb.findings.record([found(), slow, replace(slow, key="b")], now_ns=20 * S)
+    last, first = jobdb.findings.unexplained(10)
+    assert (last.found.key, first.found.key) == ("b", "a") and [one.found.key for one in jobdb.findings.unexplained(1)] == ["b"]
+    named = replace(first.found, cause="slow; beside it another", jobs=(("a", SUBJECT), ("c", AGGRESSOR)), is_explained=True)
+    assert jobdb.findings.explain(first, named)
+    assert [one.found.key for one in jobdb.findings.unexplained(10)] == ["b"]
+    (kept,) = listed(jobdb, job="c")
+    assert (kept.found, kept.found_ns, kept.seen_ns) == (named, 20 * S, 20 * S)
+    # Looked at again meanwhile: what was found out is of another one, and is to be asked anew.
+    jobdb.findings.record([slow, replace(slow, key="b", times=9.0)], now_ns=30 * S)
+    assert not jobdb.findings.explain(last, replace(last.found, cause="late"))
+    assert sorted(one.found.key for one in jobdb.findings.unexplained(10)) == ["a", "b"] and not listed(jobdb, job="c")
+    for one in jobdb.findings.unexplained(10):
+        assert one.found.times in (3.0, 9.0) and one.found.cause == "slow" and jobdb.findings.explain(one, one.found)
+    assert jobdb.findings.unexplained(10) == []
+    with pytest.raises(FindingError):
+        jobdb.findings.explain(first, replace(named, severity="dire"))
