@@ -13,33 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from anomaly.episodes import Episode, Report, Screening
+from anomaly.episodes import Episode, Report
+from anomaly.followed import Followed, Served, Server, demand, peak_of
 from anomaly.peers import alike, stands_out
 from anomaly.service import Cost, Past, slowness
 
 DAY = 24 * 60
-# A server that was not heard of for so many minutes is none any more; should it come back it is a new one.
-GONE = 7 * DAY
 # Points of the series that tells of one episode.
 POINTS_MAX = 120
 # Of another format nothing is taken over.
 FORMAT = 2
-
-# A server's name: node and instance.
-Server = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Served:
-    """What some servers did in minutes: requests, bytes and service, s, shape (minutes, servers, classes), finite and not below 0; seen: shape (minutes, servers), whether
-    there are data. keys: what names each for good."""
-
-    keys: Sequence[str]
-    names: Sequence[Server]
-    ops: np.ndarray
-    bytes: np.ndarray
-    service_s: np.ndarray
-    seen: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -84,16 +67,18 @@ class Watch:
         self._first, self._learn_until, self.is_learning = first, first + rules.learn, True
         self._pasts = [Past() for _ in rules.classes]
         self._costs: tuple[Cost | None, ...] = (None,) * len(rules.classes)
-        self._screening = Screening(0, rules.report)
-        self._keys: list[str] = []
-        self._names: dict[str, Server] = {}
-        self._heard: dict[str, int] = {}
+        self._followed = Followed(rules.report)
         self._series: dict[str, dict[str, Any]] = {}
 
     @property
     def servers(self) -> int:
         """How many are followed."""
-        return len(self._keys)
+        return len(self._followed.keys)
+
+    @property
+    def costs(self) -> tuple[Cost | None, ...]:
+        """What requests of each class should take, as learnt so far."""
+        return self._costs
 
     @property
     def most(self) -> int | None:
@@ -116,7 +101,7 @@ class Watch:
             # Costs are those of the spans before.
             if self.at >= self._learn_until and (self.at - self._first) % self._rules.learn == 0:
                 self._costs = self._fit()
-                self._drop_gone()
+                self._followed.drop_gone(self.at)
             step = min(minutes - done, self._rules.learn - (self.at - self._first) % self._rules.learn)
             part = None if served is None else _cut(served, done, done + step)
             ended += self._screen(step, part)
@@ -125,14 +110,15 @@ class Watch:
 
     def open(self) -> list[Spell]:
         """Those that last."""
-        return [self._spell(one, self._keys[one.component], self._series[self._keys[one.component]]) for one in self._screening.open()]
+        keys = self._followed.keys
+        return [self._spell(one, keys[one.component], self._series[keys[one.component]]) for one in self._followed.screening.open()]
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, fit for JSON."""
         return {
             "format": FORMAT, "rules": _told(self._rules), "at": self.at, "first": self._first, "learn_until": self._learn_until, "is_learning": self.is_learning,
             "pasts": [past.to_dict() for past in self._pasts], "costs": [None if cost is None else asdict(cost) for cost in self._costs],
-            "screening": self._screening.to_dict(), "keys": self._keys, "names": self._names, "heard": self._heard, "series": self._series,
+            **self._followed.to_dict(), "series": self._series,
         }  # fmt: skip
 
     @classmethod
@@ -144,9 +130,7 @@ class Watch:
         watch.at, watch._learn_until, watch.is_learning = kept["at"], kept["learn_until"], kept["is_learning"]
         watch._pasts = [Past.from_dict(past) for past in kept["pasts"]]
         watch._costs = tuple(None if cost is None else Cost(**cost) for cost in kept["costs"])
-        watch._screening = Screening.from_dict(kept["screening"])
-        watch._keys, watch._heard, watch._series = list(kept["keys"]), dict(kept["heard"]), {key: dict(one) for key, one in kept["series"].items()}
-        watch._names = {key: (node, instance) for key, (node, instance) in kept["names"].items()}
+        watch._followed, watch._series = Followed.from_dict(kept), {key: dict(one) for key, one in kept["series"].items()}
         return watch
 
     def _begin(self) -> None:
@@ -166,37 +150,30 @@ class Watch:
 
     def _screen(self, minutes: int, served: Served | None) -> list[Spell]:
         """Minutes that costs are known for."""
+        screening = self._followed.screening
         if served is None:
-            self._screening.skip(minutes)
+            screening.skip(minutes)
             self.at += minutes
             return []
-        place = self._places(served)
-        shape = (minutes, len(self._keys))
-        taken_s, expected_s, ops, moved, moving_s = (np.zeros(shape) for _ in range(5))
-        for number, cost in enumerate(self._costs):
-            if cost is not None:
-                of_class = served.ops[..., number], served.bytes[..., number], served.service_s[..., number]
-                # What has no requests has no time either, and the other way round: else the two do not tell of the same.
-                used = (of_class[0] > 0) & (of_class[2] > 0)
-                class_ops, class_bytes, class_s = (np.where(used, values, 0.0) for values in of_class)
-                taken_s[:, place] += class_s
-                expected_s[:, place] += cost.expected_s(class_ops, class_bytes)
-                ops[:, place] += class_ops
-                moved[:, place] += class_bytes
-                moving_s[:, place] += np.where(class_bytes > 0, class_s, 0.0)
-        known = [cost for cost in self._costs if cost is not None]
-        spread, peak = max(cost.spread for cost in known), self._peak()
-        share = np.divide(moved, moving_s * peak, out=np.full(shape, np.nan), where=moving_s * peak > 0)
-        slow, weight = slowness(taken_s, expected_s, ops, spread)
+        place = self._followed.places(served, self.at)
+        keys, of_served = self._followed.keys, demand(served, self._costs)
+        spread = max(cost.spread for cost in self._costs if cost is not None)
+
+        def placed(values: np.ndarray, missing: float = 0.0) -> np.ndarray:
+            found = np.full((minutes, len(keys)), missing, dtype=values.dtype)
+            found[:, place] = values
+            return found
+
+        share = placed(of_served.share(self._peak()), np.nan)
+        slow, weight = slowness(*(placed(values) for values in (of_served.taken_s, of_served.expected_s, of_served.ops)), spread)
         counted = np.sign(slow) * np.maximum(np.abs(slow) - self._rules.unsure, 0.0)
-        seen = np.zeros(shape, dtype=bool)
-        seen[:, place] = served.seen
+        seen = placed(served.seen)
         ended: list[Spell] = []
         of = {int(one): number for number, one in enumerate(place)}
         for row in range(minutes):
             one_row = slice(row, row + 1)
-            over = self._screening.advance(counted[one_row], weight[one_row], share[one_row], seen[one_row], spread)
-            ended += [self._spell(one, self._keys[one.component], self._series.pop(self._keys[one.component])) for one in over]
+            over = screening.advance(counted[one_row], weight[one_row], share[one_row], seen[one_row], spread)
+            ended += [self._spell(one, keys[one.component], self._series.pop(keys[one.component])) for one in over]
             self._follow(self.at, slow[row], weight[row], of, served, row)
             self.at += 1
         if self.at - minutes >= self._learn_until:
@@ -204,41 +181,17 @@ class Watch:
         return ended
 
     def _peak(self) -> float:
-        return self._rules.peak_bytes_s or max((cost.peak_bytes_s for cost in self._costs if cost is not None), default=0.0)
-
-    def _places(self, served: Served) -> np.ndarray:
-        """Which of the followed servers each is; those that are new follow behind them."""
-        known = {key: number for number, key in enumerate(self._keys)}
-        new = [key for key in served.keys if key not in known]
-        if new:
-            self._screening.reshape(np.arange(len(self._keys)), len(new))
-            self._keys += new
-            known |= {key: number for number, key in enumerate(self._keys[len(known) :], len(known))}
-        minutes = np.arange(1, len(served.seen) + 1)[:, None]
-        last = np.max(minutes * served.seen, axis=0, initial=0)
-        for key, name, minute in zip(served.keys, served.names, last.tolist(), strict=True):
-            if minute or key not in self._heard:
-                self._names[key], self._heard[key] = name, self.at + max(minute, 1) - 1
-        return np.array([known[key] for key in served.keys], dtype=np.intp)
-
-    def _drop_gone(self) -> None:
-        """Forgets those that are not there any more."""
-        lasting = self._screening.suspected()
-        kept = [number for number, key in enumerate(self._keys) if number in lasting or self.at - self._heard[key] <= GONE]
-        if len(kept) < len(self._keys):
-            self._screening.reshape(np.array(kept, dtype=np.intp), 0)
-            self._keys = [self._keys[number] for number in kept]
-            self._names, self._heard = ({key: of[key] for key in self._keys} for of in (self._names, self._heard))
+        return peak_of(self._rules.peak_bytes_s, self._costs)
 
     def _follow(self, minute: int, slow: np.ndarray, weight: np.ndarray, of: Mapping[int, int], served: Served, row: int) -> None:
         """Keeps what a minute tells of those that may be slow; of: places in `served`."""
-        suspected = self._screening.suspected()
-        begins = {self._keys[one]: self._first + begin for one, begin in suspected.items()}
+        suspected = self._followed.screening.suspected()
+        begins = {self._followed.keys[one]: self._first + begin for one, begin in suspected.items()}
         self._series = {key: one for key, one in self._series.items() if begins.get(key) == one["begin"]}
         for number in suspected:
             if np.isnan(slow[number]):
                 continue
-            key = self._keys[number]
+            key = self._followed.keys[number]
             one = self._series.setdefault(key, {"begin": begins[key], "step": 1, "points": []})
             others = np.delete(slow, number)
             others = others[~np.isnan(others)]
@@ -261,7 +214,7 @@ class Watch:
         at = Episode(**{**asdict(episode), "begin": self._first + episode.begin, "end": self._first + episode.end, "found": self._first + episode.found, **{name: getattr(episode, name) * math.exp(self._rules.unsure) for name in ("mean", "worst")}})
         # What came after the end belongs to no episode.
         points = series["points"][: -(-(at.end - at.begin) // series["step"])]
-        return Spell(key, self._names[key], at, self._screening.own(episode.component), self._costs, self._peak(), len(self._keys), series["step"], points)
+        return Spell(key, self._followed.names[key], at, self._followed.screening.own(episode.component), self._costs, self._peak(), self.servers, series["step"], points)
 
 
 def _told(rules: Rules) -> dict[str, Any]:

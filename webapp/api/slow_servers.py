@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from anomaly.slow import Rules, Served, Spell, Watch
+from anomaly.followed import Served
+from anomaly.slow import Rules, Spell, Watch
 from anomaly.slow_findings import SLOW_FORWARDING, SLOW_OST, found
 from jobdb.findings import Found
 from jobdb.layers.load import load

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from anomaly.episodes import Report
-from anomaly.slow import CLASSES, GONE, PEERS, PEERS_MINUTES, POINTS_MAX, STOOD_OUT, Rules, Served, Watch
+from anomaly.followed import GONE, Served
+from anomaly.slow import CLASSES, PEERS, PEERS_MINUTES, POINTS_MAX, STOOD_OUT, Rules, Watch
 from tests.bench.detection import Detector
 from tests.bench.detection import Served as Day
 
