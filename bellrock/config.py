@@ -189,7 +189,7 @@ class Archive:
 class Findings:
     """Whether the server looks for findings by itself, and from where on a job's I/O is one; see `anomaly.harm.Bounds`. event_rules: a path, "" for none: a site's own rules
     of which messages tell of known events; see `anomaly.log_rules`. programs: rules for their names, see `anomaly.names.Rules`; slow_: from where on a job is slow, see `anomaly.history.Limits`; interference: whether it is asked who slowed it.
-    slow_osts, slow_forwarding, servers_: see `webapp.api.slow_servers.Settings`; cache_thrashing and so on, job_classes: `webapp.api.system_wide.Settings`; peaks: 0 where they are learnt."""
+    slow_osts, slow_forwarding, servers_: see `webapp.api.slow_servers.Settings`; large_: `webapp.api.large_jobs.Settings`; cache_thrashing and so on, job_classes: `webapp.api.system_wide.Settings`; peaks: 0 where they are learnt."""
 
     run: bool = True
     mdops: int = _between(1, 10**9, default=300)
@@ -217,6 +217,8 @@ class Findings:
     reported_minutes: int = _between(1, 7 * 24 * 60, default=60)
     peak_ost_mib_s: int = _between(0, 1 << 30, default=0)
     peak_forwarding_mib_s: int = _between(0, 1 << 30, default=0)
+    large_jobs: bool = True
+    large_job_nodes: int = _between(2, 10**9, default=1024)
     cache_thrashing: bool = True
     metadata_pressure: bool = True
     forwarding_load: bool = True

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pipeline.sink import Sink
     from webapp.api.cache import Cache
     from webapp.api.second_pass import SecondPass
-    from webapp.api import system_wide
+    from webapp.api import large_jobs, system_wide
     from webapp.api.slow_servers import Settings
 
 log = logging.getLogger(__name__)
@@ -140,6 +140,15 @@ def slow_of(config: Config) -> "Settings":
     rules = {name: Rules(kind.classes, own.servers_learn_hours * 60, peaks[name] * float(1 << 20), report, UNSURE[name]) for name, kind in KINDS.items()}
     kinds = tuple(kind for kind, is_on in zip(KINDS, (own.slow_osts, own.slow_forwarding), strict=True) if is_on)
     return Settings(kinds, own.servers_delay_s, own.servers_first_days, rules)
+
+
+def large_of(config: Config) -> "large_jobs.Settings":
+    """How large jobs' servers are held against each other."""
+    from anomaly.large_job_findings import KINDS
+    from webapp.api.large_jobs import Settings
+
+    own = config.findings
+    return Settings(KINDS if own.large_jobs else (), own.large_job_nodes, slow_of(config))
 
 
 def wide_of(config: Config) -> "system_wide.Settings":

@@ -59,6 +59,12 @@ def looked(status: Mapping[str, Any]) -> RenderableType:
             continue
         doing = "learns what demands take" if one["is_learning"] else f"{one['lasting']:,} slow"
         rows.append((kind, f"up to {text.instant(one['until_ns'])}: {one['servers']:,} servers, {doing}; {_since(one)}"))
+    for kind, one in status["large_jobs"].items():
+        if one["until_ns"] is None:
+            rows.append((kind, "nobody has told of such servers, or what demands take is still learnt"))
+            continue
+        told = f"up to {text.instant(one['until_ns'])}: {one['servers']:,} servers, {one['lasting']:,} that stand out; since its start {one['windows']:,} hours with {one['jobs']:,} large jobs, {one['findings']:,} findings, in {one['took_s']:.1f} s"
+        rows.append((kind, told + (f"; {one['left_out']:,} jobs of which too much would have had to be read" if one["left_out"] else "")))
     for what, one in status["system"].items():
         if one["until_ns"] is None:
             rows.append((what, "nobody has told of such"))
@@ -116,6 +122,15 @@ def _of_slow_server(evidence: Mapping[str, Any]) -> dict[str, str]:
     return told
 
 
+def _of_straggler(evidence: Mapping[str, Any]) -> dict[str, str]:
+    """A line for each of its jobs, others' without a name."""
+    return {
+        f"large job {place}": f"{'another job' if row['job'] is None else row['job']}: {_figure(row['took_s'])} s ÷ ({_figure(row['should_take_s'])} s × {_figure(row['peers_times'])} of {_figure(row['peers'])} peers) = {_figure(row['times'])} times, at "
+        f"{_figure(row['rate'])} of their rate; it stood out in {row['stood_out_minutes']:,} of {row['minutes']:,} minutes (by {row['told_by']})"
+        for place, row in enumerate(evidence["large_jobs"][:ROWS_MAX], 1)
+    }  # fmt: skip
+
+
 def _of_thrashing(evidence: Mapping[str, Any]) -> dict[str, str]:
     hits, misses, discards = (evidence[name] for name in ("hits", "misses", "discards"))
     return {
@@ -141,6 +156,7 @@ def _of_load(evidence: Mapping[str, Any]) -> dict[str, str]:
 # By kind, what shows its sums, and the figures that these hold.
 _SUMS: dict[str, tuple[Callable[[Mapping[str, Any]], dict[str, str]], tuple[str, ...]]] = {
     **dict.fromkeys(("slow-ost", "slow-forwarding-node"), (_of_slow_server, ("demand", "took_s", "should_take_s", "times_in_all"))),
+    **dict.fromkeys(("straggling-ost", "straggling-forwarding-node"), (_of_straggler, ("large_jobs",))),
     "cache-thrashing": (_of_thrashing, ("hits", "misses", "discards", "miss_share", "discarded_bytes")),
     "metadata-pressure": (_of_pressure, ("requests", "requests_of_all", "minutes", "ops_per_s", "usual_ops_per_s", "share")),
     "forwarding-load": (_of_load, ("cells", *(f"{name}_{what}" for name in BANDS for what in ("cells", "share")))),

@@ -21,7 +21,7 @@ from bellrock.agent import AgentChild, agent_toml
 from bellrock.config import Config
 from bellrock.errors import BellrockError
 from bellrock.opening import (
-    bounds_of, check_shards, claim_ingest, listen_for_proxy, open_cache, open_ingest, open_jobdb, open_queue_follower, open_second_pass, open_store, read_scrape_token, rules_of, slow_jobs_of, slow_of, wide_of,
+    bounds_of, check_shards, claim_ingest, large_of, listen_for_proxy, open_cache, open_ingest, open_jobdb, open_queue_follower, open_second_pass, open_store, read_scrape_token, rules_of, slow_jobs_of, slow_of, wide_of,
 )
 from bellrock.state import StateLock, Where, where
 
@@ -139,7 +139,7 @@ class Server:
         limits, programs = slow_jobs_of(config)
         app = self.app = create_app(
             settings, store=store, jobdb=jobdb, status=self.status, keeper=keeper, cache=cache, second_pass=second_pass, bounds=bounds_of(config), limits=limits, rules=programs,
-            slow=slow_of(config), wide=wide_of(config), names_aggressors=config.findings.interference,
+            slow=slow_of(config), large=large_of(config), wide=wide_of(config), names_aggressors=config.findings.interference,
         )  # fmt: skip
         self._settler = Settler(jobdb, store, app.extensions["bellrock"].analyses, warm=app.extensions["bellrock"].charts.warm)
         self._settler.start()

@@ -1,13 +1,14 @@
-"""Jobs in the order in which they settled, and those of a time, page by page."""
+"""Jobs in the order in which they settled, and those of a time, page by page, or large ones alone."""
 
 from collections.abc import Callable
 
-from sqlalchemy import func
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from .job import Job
 from .job_rows import read_jobs, select_jobs
-from .models import FOREVER_NS, JobRow
+from .layers import LONG_NS
+from .models import FOREVER_NS, JobRow, LaunchRow, QueueNodeRow
 
 
 def settled_after(after: tuple[int, int], until_ns: int, limit: int) -> Callable[[Session], tuple[list[Job], tuple[int, int]]]:
@@ -34,3 +35,12 @@ def touching(from_ns: int, to_ns: int, after: int, limit: int) -> Callable[[Sess
         return read_jobs(session, rows), rows[-1].id if rows else after
 
     return work
+
+
+def large(nodes: int, from_ns: int, to_ns: int, limit: int) -> Callable[[Session], list[Job]]:
+    """Jobs of so many nodes or more, as the batch system or their launches tell, that ran at some instant of [from_ns, to_ns) and began no more than LONG_NS before; those first heard of, `limit` at most."""
+    given = select(func.count()).select_from(QueueNodeRow).where(QueueNodeRow.job == JobRow.id).scalar_subquery()
+    launched = select(func.count(LaunchRow.node.distinct())).where(LaunchRow.job == JobRow.id).scalar_subquery()
+    query = select_jobs().where(JobRow.start_ns >= from_ns - LONG_NS, JobRow.start_ns < to_ns, func.coalesce(JobRow.end_ns, FOREVER_NS) > from_ns, (given >= nodes) | (launched >= nodes))
+    query = query.order_by(JobRow.id).limit(limit)
+    return lambda session: read_jobs(session, session.execute(query).all())

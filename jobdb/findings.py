@@ -182,15 +182,18 @@ class Findings:
 
     # -- what detectors say
 
-    def record(self, found: Iterable[Found], place: tuple[str, Any] | None = None, now_ns: int | None = None) -> None:
+    def record(self, found: Iterable[Found], place: tuple[str, Any] | None = None, now_ns: int | None = None, gone: Sequence[tuple[str, str]] = ()) -> None:
         """Writes what was found, or found again: then what people made of it stays, a cause that they wrote, too. Jobs that are not known are left out. All in one transaction.
         Findings of components are weighed by the events that are known (`jobdb.weigh.weigh`).
 
-        place: (name, value fit for JSON): how far their detector has come, kept with them; see `JobDB.place`. Raises FindingError for what cannot be kept, and then keeps none."""
+        place: (name, value fit for JSON): how far their detector has come, kept with them; see `JobDB.place`. gone: (kind, key) of those that are none any more: they are taken back, unless somebody said something of them. Raises FindingError for what cannot
+        be kept, and then keeps none."""
         found, now_ns = _checked(found), time.time_ns() if now_ns is None else now_ns
 
         def work(session: Session) -> None:
             _record(session, found, now_ns)
+            for kind, key in gone:
+                _remove_untouched(session, session.scalars(select(FindingRow.id).where(FindingRow.kind == kind, FindingRow.key == key)).all())
             if place is not None:
                 session.merge(PlaceRow(name=place[0], json=json.dumps(place[1])))
 
@@ -483,14 +486,18 @@ def _event(row: AnnotationRow) -> Annotation:
 def _take_back(session: Session, kinds: Sequence[str], looks: Sequence[Looked]) -> None:
     there = {(one.kind, one.key) for look in looks for one in look.found}
     looked_for = {(kind, look.job.key) for look in looks for kind in (*kinds, *look.kinds)}
-    said = select(FindingCommentRow.finding)
-    untouched = (FindingRow.state == STATES[0], FindingRow.verdict == "", FindingRow.cause_by == "", FindingRow.remedy == "", FindingRow.id.not_in(said))
     keys = sorted({key for _, key in looked_for})
     known = session.execute(select(FindingRow.id, FindingRow.kind, FindingRow.key).where(FindingRow.key.in_(keys), FindingRow.kind.in_(sorted({kind for kind, _ in looked_for}))))
     # Most jobs had none, and have none.
-    gone = [number for number, kind, key in known if (kind, key) in looked_for and (kind, key) not in there]
-    if gone:
-        session.execute(delete(FindingRow).where(FindingRow.id.in_(gone), *untouched))
+    _remove_untouched(session, [number for number, kind, key in known if (kind, key) in looked_for and (kind, key) not in there])
+
+
+def _remove_untouched(session: Session, numbers: Sequence[int]) -> None:
+    """Removes those of some findings that nobody said anything of."""
+    if numbers:
+        said = select(FindingCommentRow.finding)
+        untouched = (FindingRow.state == STATES[0], FindingRow.verdict == "", FindingRow.cause_by == "", FindingRow.remedy == "", FindingRow.id.not_in(said))
+        session.execute(delete(FindingRow).where(FindingRow.id.in_(numbers), *untouched))
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from .engine import JobDBAway, JobDBError, Transactions, make_engine, message
 from .job import Job, JobStep, Owner
 from .job_rows import has_profile, read_jobs, read_steps, select_jobs
 from .launches import apply
-from .ended import settled_after, touching
+from .ended import large, settled_after, touching
 from .finding_models import UnlookedRow
 from .findings import Findings
 from .layers.others import Anywhere, OnNodes, anywhere, keys, on_nodes, owners
@@ -294,6 +294,10 @@ class JobDB:
     def touching(self, from_ns: int, to_ns: int, after: int, limit: int) -> tuple[list[Job], int]:
         """See `jobdb.ended.touching`."""
         return self._transactions.read(touching(from_ns, to_ns, after, limit))
+
+    def large(self, nodes: int, from_ns: int, to_ns: int, limit: int) -> list[Job]:
+        """See `jobdb.ended.large`."""
+        return self._transactions.read(large(nodes, from_ns, to_ns, limit))
 
     # -- stored profiles
 

@@ -1,4 +1,4 @@
-"""What was asked of forwarding nodes' mounts, and by clients of metadata servers, minute by minute, out of samples. As in `pipeline.served` a sample's counters moved evenly over its interval, and what of one makes no sense counts for nothing."""
+"""What was asked of forwarding nodes' mounts, by clients of metadata servers, and for a job of targets, minute by minute, out of samples. As in `pipeline.served` a sample's counters moved evenly over its interval, and what of one makes no sense counts for nothing."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from pipeline.store import Heard, Store
 MOUNT, SERVER, CLIENT = Kind("lustre_client", (), False), Kind("lustre_mdt", (), True), Kind("lustre_export", (), False)
 _READ_AHEAD = ("readahead_hits", "readahead_misses", "readahead_discards")
 _MOVED = ("read_bytes", "write_bytes")
+_OF_WORK = ("reads", "writes", "read_bytes", "write_bytes")
 METADATA_OPS: tuple[str, ...] = tuple(COMPONENTS[CLIENT.component].clients.values["metadata_ops"])  # type: ignore[union-attr]
 # Samples that are held at once, of 16 values each at most: 10 MB.
 AT_ONCE = 50_000
@@ -84,6 +85,23 @@ def read_requests(
             ops[:, servers.keys.index(server), names.index(class_of[address])] += asked[:, column]
     # What made no sense is told once.
     return [Requests(node, instance, names, ops[:, place], servers.seen[:, place], 0 if place else left_out) for place, (node, instance) in enumerate(servers.names)], rows
+
+
+def read_work(store: Store, kind: str, of: Sequence[tuple[str, str]], first: int, until: int, most: int = AT_ONCE) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """What targets did for one job in minutes [first, until), since the epoch: their instances, and requests to read and write and the bytes of these, shape (minutes, targets). kind: of component that counts it; of: node and instance, a target, a
+    blank and a name, of the job or a step. Raises as `read_mounts`."""
+    from_ns, to_ns = first * MINUTE_NS, until * MINUTE_NS - 1
+    heard = [Heard(node, kind, instance, from_ns, to_ns) for node, instance in of]
+    spread, _ = _read(store, Kind(kind, (), True), heard, from_ns, to_ns, _OF_WORK, most)
+    # What did not happen is left out.
+    values = {name: np.nan_to_num(spread.value(name)) for name in _OF_WORK}
+    by_name = spread.minutes(values["reads"] + values["writes"], values["read_bytes"] + values["write_bytes"])
+    targets = sorted({key.partition(" ")[0] for key in spread.keys})
+    place = [targets.index(key.partition(" ")[0]) for key in spread.keys]
+    ops, bytes_ = (np.zeros((until - first, len(targets))) for _ in range(2))
+    for sums, values_of in zip((ops, bytes_), by_name, strict=True):
+        np.add.at(sums, (slice(None), place), values_of)
+    return targets, ops, bytes_
 
 
 def clients_of(store: Store, servers: Sequence[Heard], from_ns: int, to_ns: int) -> list[Heard]:

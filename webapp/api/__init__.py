@@ -15,7 +15,7 @@ from jobdb.repository import JobDB
 from pipeline.retention import Keeper
 from pipeline.store import Store
 
-from . import archives, audit, components, deep, errors, findings, jobs, layers, messages, metrics, pages, retention, rights, security, session, sockets, system, system_wide, traffic
+from . import archives, audit, components, deep, errors, findings, jobs, large_jobs, layers, messages, metrics, pages, retention, rights, security, session, sockets, system, system_wide, traffic
 from .agents import Agents
 from .aggressors import Aggressors
 from .analysis import Analyses
@@ -64,6 +64,7 @@ def create_app(
     limits: Limits | None = None,
     rules: Rules | None = None,
     slow: Settings | None = None,
+    large: large_jobs.Settings | None = None,
     wide: system_wide.Settings | None = None,
     names_aggressors: bool = True,
 ) -> Flask:
@@ -75,7 +76,7 @@ def create_app(
     administrators without signing in; default True), KEY (who shows it as a token is one, too, though not through a proxy; default "": none), SCRAPE_TOKEN (who shows it may ask for /metrics and nothing else; default "": none), THREADS (that answer requests, at least THREADS_MIN; default 16), or any of
     Flask's. status: tells version, started_ns and ingest for /api/v1/status. keeper: drops what is older than it is to be kept.
     cache: of charts; default one in this process. second_pass: fills the archive, which then answers for what retention dropped. bounds: from where on a job's I/O is a finding; limits: from where on it is slow; rules: how
-    programs are named. slow: how slow servers are looked for; wide: what else of the system. names_aggressors: whether it is asked who slowed a job.
+    programs are named. slow: how slow servers are looked for, large: and within large jobs; wide: what else of the system. names_aggressors: whether it is asked who slowed a job.
     """
     app = Flask(__name__, static_folder=None)
     app.config.update(FRONTEND_DIR=FRONTEND_DIR, ALLOWED_HOSTS=(), PROXY_HOSTS=(), PEER_UID=sockets.peer_uid, TRUSTS_OWNER=True, KEY="", SCRAPE_TOKEN="")
@@ -96,7 +97,8 @@ def create_app(
     traces = Traces(analyses)
     bounds = Bounds() if bounds is None else bounds
     behind = Behind(jobdb, store, bounds)
-    detectors = (SlowServers(jobdb, store, slow or Settings()), system_wide.SystemWide(jobdb, store, wide or system_wide.Settings()))
+    slow, large, wide = slow or Settings(), large or large_jobs.Settings(), wide or system_wide.Settings()
+    detectors = (SlowServers(jobdb, store, slow), large_jobs.LargeJobs(jobdb, store, large), system_wide.SystemWide(jobdb, store, wide))
     context = app.extensions["bellrock"] = Context(
         jobdb=jobdb,
         accounts=jobdb.accounts,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anomaly.followed import Served
+from anomaly.large_job_findings import kept
 from anomaly.slow import Rules, Spell, Watch
 from anomaly.slow_findings import SLOW_FORWARDING, SLOW_OST, found
 from jobdb.findings import Found
@@ -68,7 +69,7 @@ class _OfKind:
     def __init__(self, name: str, jobdb: JobDB, store: Store, settings: Settings) -> None:
         self.name, self._jobdb, self._store, self._settings = name, jobdb, store, settings
         self._kind, self._rules = KINDS[name], settings.rules[name]
-        self._place = f"detect {name}"
+        self._place = place_of(name)
         self._watch: Watch | None = None
         self._is_read = False
         self._kept_at = 0
@@ -148,8 +149,8 @@ class _OfKind:
             return None, 0
 
     def _read(self) -> None:
-        kept = self._jobdb.place(self._place)
-        self._watch = None if kept is None else Watch.from_dict(kept, self._rules)
+        known = self._jobdb.place(self._place)
+        self._watch = None if known is None else Watch.from_dict(known, self._rules)
         if self._watch is not None:
             self._kept_at = self._watch.at
             self._open = {one.key: one.episode.is_reported for one in self._watch.open()}
@@ -158,8 +159,11 @@ class _OfKind:
     def _keep(self, watch: Watch, ended: list[Spell], opened: dict[str, Spell], is_news: bool) -> None:
         """Writes what is known, and what was found."""
         is_due = is_news or watch.at - self._kept_at >= KEEP_EVERY
-        spells = [*ended, *opened.values()] if is_due else []
-        self._jobdb.findings.record([self._finding(one) for one in spells], place=(self._place, watch.to_dict()))
+        found = [self._finding(one) for one in ([*ended, *opened.values()] if is_due else [])]
+        # How they did within large jobs was told by others (`webapp.api.large_jobs`).
+        before = self._jobdb.findings.under(self.name, [one.key for one in found])
+        found = [kept(one, before[one.key].found if one.key in before else None) for one in found]
+        self._jobdb.findings.record(found, place=(self._place, watch.to_dict()))
         self._found += len({*opened, *(one.key for one in ended)} - self._open.keys())
         self._open = {key: one.episode.is_reported for key, one in opened.items()}
         self._kept_at = watch.at
@@ -186,6 +190,11 @@ class _OfKind:
             return None
         jobs = self._jobdb.jobs_on(clients, from_ns, to_ns).served(clients, [(from_ns, to_ns)])
         return [{"job": key} for key in sorted(jobs)[:JOBS_MAX]]
+
+
+def place_of(name: str) -> str:
+    """Under which name what is known of servers of a kind is kept (`JobDB.place`), as `anomaly.slow.Watch` has it."""
+    return f"detect {name}"
 
 
 def _served(told: Minutes) -> Served:

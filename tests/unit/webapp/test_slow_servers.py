@@ -202,4 +202,4 @@ def test_a_finding_and_how_far_it_is_are_told_to_people(jobdb):
     (one,) = findings(jobdb)
     rows = dict(report_findings._lines(report_findings._arithmetic(one.kind, one.evidence)))
     assert "they took" in rows["read requests"] and "times" in rows["in all"] and "others" in rows["series 1"] and rows["until_ns"].startswith("2023-11-1")
-    report_findings.looked({"jobs": 1, "findings": 0, "took_s": 0.0, "error": "away", "slow_servers": detector.status(), "system": {}})
+    report_findings.looked({"jobs": 1, "findings": 0, "took_s": 0.0, "error": "away", "slow_servers": detector.status(), "large_jobs": {}, "system": {}})
