@@ -29,6 +29,8 @@ JOBS_MAX = 50
 SPREAD = 0.2
 # With fewer, one of two cannot be told from the other where no cost is known.
 LEAST_UNKNOWN = 3
+# Counts all requests, whatever they cost.
+_ANY = Cost(0.0, 0.0, SPREAD, 0.0)
 # Of another format nothing is taken over.
 FORMAT = 1
 
@@ -99,7 +101,7 @@ class LargeJobs:
         rows: list[tuple[int, dict[str, Any]]] = []
         if served is not None:
             slow[:, place], weight[:, place], compared = self._beside(served, works, costs, spread)
-            share[:, place] = demand(served, costs).share(self._peak)
+            share[:, place] = demand(served, [_ANY] * len(self._rules.classes)).share(self._peak)
             seen[:, place] = served.seen
             rows = [(int(place[one]), _row(work, of, one, self.at)) for work, of in compared for one in np.flatnonzero(of.peers).tolist()]
         ended = screening.advance(slow, weight, share, seen, spread)
