@@ -130,10 +130,11 @@ class LargeJobs:
     def _beside(self, served: Served, works: Sequence[Work], costs: Sequence[Cost | None], spread: float) -> tuple[np.ndarray, np.ndarray, list[tuple[Work, Compared]]]:
         """How slow servers were in minutes at work for large jobs, and how sure that is, shape (minutes, servers): of several jobs by that with most peers; and what was compared."""
         slow, weight, most = np.full(served.seen.shape, np.nan), np.zeros(served.seen.shape), np.zeros(served.seen.shape)
-        compared = []
+        compared, is_known = [], any(cost is not None for cost in costs)
+        of = demand(served, costs)
         for work in works:
-            is_known = any(cost is not None for cost in costs)
-            of = demand(served, costs if is_known else _by_peers(served, work))
+            if not is_known:
+                of = demand(served, _by_peers(served, work))
             found = compare(work, of, is_known)
             times, sure = slowness(of.taken_s, of.expected_s * found.middle, of.ops, spread)
             # Who did not stand out is well, whatever a minute of it looks like.

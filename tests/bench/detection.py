@@ -9,6 +9,7 @@ and taken from there the next time. Scored are the kinds in LAYER_OF: slow-ost a
 - A fault counts where its server was asked for something in 10 minutes of it. It is found where a finding lies in it by more than half.
 - A finding is false where no more than half of it lies in faults of its server: in known maintenance it is neither, as a site tells of that before. Scrubs are not excused.
 - f1 of a strength is of its faults, and of all false findings.
+- Within large jobs alone (`_large_jobs`) a fault of an OST counts where it did work for such jobs that others did alike in 10 minutes of it.
 - Slow jobs: see `_slow_jobs`. `history_100k_jobs_s` is the processor time in which as many settled jobs, of which nothing is known yet, are looked at, in SQLite.
 - Beacon's rule looks at jobs of a fortieth of the machine's nodes or more, its 1,024 of TaihuLight's.
 """
@@ -26,13 +27,11 @@ import numpy as np
 from anomaly.episodes import Episode, Screening
 from anomaly.service import Past, slowness
 from bellrock.simulate.minutes import JOB_LAYERS, Minutes
-from tests.bench import _interference, _month, _rules, _slow_jobs
+from tests.bench import _interference, _large_jobs, _month, _rules, _slow_jobs
 from tests.bench._month import FAULTS, Month, make
 
 SEEDS, DAYS = "101,102", "30"
 LOADED_MINUTES = 10
-# From so many nodes on jobs are large enough for Beacon's rule, on a machine of this many.
-LARGE_NODES, MACHINE_NODES = 1024, 40_960
 LAYER_OF = {"slow-ost": "storage", "slow-forwarding": "forwarding"}
 STRENGTHS = ((1.3, 2.0), (2.0, 4.0), (4.0, 8.0), (8.0, 20.0))
 WEEK_MINUTES = 7 * 24 * 60
@@ -133,8 +132,7 @@ def months(folder: Path, seeds: list[int], days: float, faults: str) -> Iterator
 def found_by(month: Month, layer: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """What each way finds in one layer of a month, and whether there was a load, shape (minutes, components)."""
     detector, days, jobs = Detector(), [], []
-    least = LARGE_NODES * month.truth["machine"]["compute"]["nodes"] / MACHINE_NODES
-    large = np.array([job["number"] for job in month.jobs() if job["nodes"] >= least])
+    large = _large_jobs.large(month)
     for part in month.parts():
         day = served(part, layer)
         detector.advance(day)
@@ -192,6 +190,14 @@ def scored(month: Month, kind: str) -> tuple[dict[str, Score], int]:
     return {name: score(findings, is_loaded, faults, known) for name, findings in found.items()}, len(is_loaded)
 
 
+def scored_large(month: Month) -> dict[str, Score]:
+    """Of slow OSTs, within large jobs alone."""
+    found, large = _large_jobs.found_by(month), _large_jobs.large(month)
+    beacon = _rules.joined(np.concatenate([_by_jobs(part, "storage", large, part.seen.targets) for part in month.parts()]))
+    faults = [one for one in month.truth["faults"] if one["kind"] == "slow-ost"]
+    return {name: score(findings, found.is_beside, faults, []) for name, findings in (("anomaly", found.findings), ("beacon", np.pad(beacon, ((0, 0), (0, 1)))))}
+
+
 def _sum(scores: list[Score]) -> Score:
     return Score(np.concatenate([one.faults for one in scores]), *(sum(getattr(one, name) for one in scores) for name in ("right", "false", "reported_false")))
 
@@ -204,8 +210,10 @@ def run() -> list[dict]:
         at = Path(kept or folder)
         faulty = list(months(at, seeds, days, FAULTS))
         with_faults = [{kind: scored(month, kind)[0] for kind in LAYER_OF} for month in faulty]
+        large = [scored_large(month) for month in faulty]
         interference = sum((_interference.scored(month) for month in faulty), _interference.Counted())
         healthy = [scored(month, kind) for month in months(at, seeds, days, "") for kind in LAYER_OF]
+        large_healthy = [scored_large(month) for month in months(at, seeds, days, "")]
         slow_jobs = _slow_jobs_of(at, seeds, days)
     rows = [*slow_jobs, {"name": "history_100k_jobs_s", "value": _slow_jobs.history_s(), "unit": "s of processor time; the goal is 60"}]
     by_kind = {kind: {name: _sum([one[kind][name] for one in with_faults]) for name in ("anomaly", "beacon", "z")} for kind in LAYER_OF}
@@ -222,6 +230,7 @@ def run() -> list[dict]:
     minutes = sum(count for _, count in healthy) / len(LAYER_OF)
     well = {name: _sum([scores[name] for scores, _ in healthy]) for name in ("anomaly", "beacon", "z")}
     rows += _compared("false_findings_per_week_healthy", "findings", well, lambda one: one.false * WEEK_MINUTES / minutes)
+    rows += _of_large(*({name: _sum([one[name] for one in of]) for name in ("anomaly", "beacon")} for of in (large, large_healthy)), minutes)
     rows.append({"name": "aggressor_first_pct", "value": 100 * interference.first / max(interference.victims, 1), "unit": "% of jobs slowed by another; the goal is 90"})
     rows.append({"name": "aggressor_blamed_pct", "value": 100 * interference.blamed / max(interference.nobody, 1), "unit": "% of jobs slowed by no other for which one was named"})
     rows.append({"name": "false_reports_per_week_healthy", "value": well["anomaly"].reported_false * WEEK_MINUTES / minutes, "unit": "reports; the goal is 1"})
@@ -237,6 +246,24 @@ def _slow_jobs_of(folder: Path, seeds: list[int], days: float) -> list[dict]:
         with_faults.append(_slow_jobs.scored(bad, usual))
         healthy.append(_slow_jobs.scored(well, usual))
     return _slow_jobs.rows(with_faults, healthy)
+
+
+def _of_large(faulty: dict[str, Score], healthy: dict[str, Score], minutes: float) -> Iterator[dict]:
+    """Rows of what is found within large jobs, beside Beacon's rule, whose findings count in the same faults."""
+    for least, most in (*STRENGTHS, (2.0, np.inf)):
+        what = f"{least:g}_to_{most:g}x" if most < np.inf else f"{least:g}x_and_up"
+        of = {name: one.faults[(one.faults[:, 0] >= least) & (one.faults[:, 0] < most)] for name, one in faulty.items()}
+        if len(of["anomaly"]):
+            unit = f"% of {len(of['anomaly'])} faults of OSTs at alike work for large jobs"
+            yield {"name": f"large_jobs_recall_{what}_pct", "value": 100 * of["anomaly"][:, 1].mean(), "unit": unit, "baseline_name": "Beacon's rule", "baseline": 100 * of["beacon"][:, 1].mean()}
+    figures: list[tuple[str, str, dict[str, Score], Callable[[Score], float | None]]] = [
+        ("large_jobs_f1_2x_and_up", "F1", faulty, lambda one: one.f1(2.0)), ("large_jobs_false", "findings", faulty, lambda one: one.false),
+        ("large_jobs_delay_median_s", "s from a fault's begin until it is found", faulty, _delay_s),
+        ("large_jobs_false_per_week_healthy", "findings", healthy, lambda one: one.false * WEEK_MINUTES / minutes),
+    ]  # fmt: skip
+    for name, unit, told, figure in figures:
+        if figure(told["anomaly"]) is not None:
+            yield {"name": name, "value": figure(told["anomaly"]), "unit": unit, "baseline_name": "Beacon's rule", "baseline": figure(told["beacon"])}
 
 
 def _delay_s(one: Score) -> float | None:
