@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from anomaly.episodes import LASTING, LASTING_MINUTES, SURE, WORTH
@@ -60,10 +61,10 @@ def with_jobs(of: Found, one: Straggler) -> Found:
     """The finding of a server that is slow by itself, with how it did in large jobs of its time beside what was known of that."""
     of_its_time = {row["job"]: row for row in told(one) if (of.end_ns is None or row["begin_ns"] < of.end_ns) and row["end_ns"] > of.begin_ns}
     known = {row["job"]: row for row in of.evidence.get(LARGE_JOBS) or ()}
-    return Found(**{**vars(of), "evidence": {**of.evidence, LARGE_JOBS: list((known | of_its_time).values())[-JOBS_MAX:]}})
+    return replace(of, evidence={**of.evidence, LARGE_JOBS: list((known | of_its_time).values())[-JOBS_MAX:]})
 
 
 def kept(of: Found, before: Found | None) -> Found:
     """A finding as it is found again, with what it was known to be in large jobs."""
     rows: Sequence[Mapping[str, Any]] | None = None if before is None else before.evidence.get(LARGE_JOBS)
-    return Found(**{**vars(of), "evidence": {**of.evidence, LARGE_JOBS: rows}}) if rows else of
+    return replace(of, evidence={**of.evidence, LARGE_JOBS: rows}) if rows else of

@@ -21,11 +21,10 @@ STORAGE = JOB_LAYERS.index("storage")
 
 @dataclass(frozen=True)
 class Found:
-    """findings: as of `tests.bench.detection.Detector`, shape (findings, 5). is_beside: minutes in which a server did work for a large job that others did alike, shape (minutes, servers). jobs: large ones."""
+    """findings: as of `tests.bench.detection.Detector`, shape (findings, 5). is_beside: minutes in which a server did work for a large job that others did alike, shape (minutes, servers)."""
 
     findings: np.ndarray
     is_beside: np.ndarray
-    jobs: int
 
 
 def large(month: Month) -> np.ndarray:
@@ -54,7 +53,7 @@ def found_by(month: Month, *, is_known: bool = True) -> Found:
             past.add(*of_day)
     episodes = [(int(one.key), one.episode) for one in [*ended, *follower.open()]]
     findings = np.array([(key, one.begin, one.end, one.found, one.is_reported) for key, one in episodes], dtype=float).reshape(-1, 5)
-    return Found(findings, np.concatenate(beside), len(jobs))
+    return Found(findings, np.concatenate(beside))
 
 
 def _served(part: Minutes, of_day: list[np.ndarray], begin: int) -> Served:

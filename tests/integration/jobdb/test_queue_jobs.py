@@ -299,3 +299,17 @@ def test_many_nodes_tell_of_their_launches_in_little_time(db):
             db.apply_events([launch(kind, at_s, node=f"n{number}") for number in range(begin, begin + 500)])
     assert len(db.job("7").node_names) == count and db.job("7").state == "completed"
     assert time.monotonic() - began_s < 40  # reading all for each took minutes
+
+
+def test_large_jobs_of_a_time_are_those_of_as_many_nodes_by_the_queue_or_by_launches(db):
+    three = tuple(f"cn{number}" for number in range(3))
+    db.take_queue([told(), ended(told(job_id="8", claims=("8",), nodes=three)), told(job_id="9", claims=("9",), nodes=three, start_ns=T + 200 * S)])
+    for node in three:
+        db.apply_event(event("start", job="10", node=node, launch=f"l-{node}", time=T + 300 * S))
+
+    def large(nodes, from_s, to_s, limit=10):
+        return [job.key for job in db.large(nodes, T + from_s * S, T + to_s * S, limit)]
+
+    assert large(3, 0, 50) == ["8"] and large(2, 0, 50) == ["7", "8"] and large(4, 0, 1000) == []
+    assert large(3, 105, 250) == ["9"], "what ended before, and what begins later, did not run then"
+    assert large(3, 0, 1000) == ["8", "9", "10"] and large(3, 0, 1000, 2) == ["8", "9"]
