@@ -98,15 +98,19 @@ class LargeJobs:
         shape = (WINDOW, len(keys))
         slow, weight, share, seen = np.full(shape, np.nan), np.zeros(shape), np.full(shape, np.nan), np.ones(shape, dtype=bool)
         spread = max((cost.spread for cost in costs if cost is not None), default=SPREAD)
-        rows: list[tuple[int, dict[str, Any]]] = []
+        compared: list[tuple[Work, Compared]] = []
         if served is not None:
             slow[:, place], weight[:, place], compared = self._beside(served, works, costs, spread)
             share[:, place] = demand(served, [_ANY] * len(self._rules.classes)).share(self._peak)
             seen[:, place] = served.seen
-            rows = [(int(place[one]), _row(work, of, one, self.at)) for work, of in compared for one in np.flatnonzero(of.peers).tolist()]
+        here = {number: one for one, number in enumerate(place.tolist())}
+
+        def rows(number: int) -> list[dict[str, Any]]:
+            return [_row(work, of, here[number], self.at) for work, of in compared if of.peers[here[number]]] if number in here else []
+
         ended = screening.advance(slow, weight, share, seen, spread)
-        over = [self._straggler(one, self._with(keys[one.component], one.begin, [row for number, row in rows if number == one.component])) for one in ended]
-        self._rows = {keys[number]: self._with(keys[number], begin, [row for of, row in rows if of == number]) for number, begin in screening.suspected().items()}
+        over = [self._straggler(one, self._with(keys[one.component], one.begin, rows(one.component))) for one in ended]
+        self._rows = {keys[number]: self._with(keys[number], begin, rows(number)) for number, begin in screening.suspected().items()}
         self.at += WINDOW
         return over
 

@@ -255,7 +255,7 @@ def _of_large(faulty: dict[str, Score], healthy: dict[str, Score], minutes: floa
         of = {name: one.faults[(one.faults[:, 0] >= least) & (one.faults[:, 0] < most)] for name, one in faulty.items()}
         if len(of["anomaly"]):
             unit = f"% of {len(of['anomaly'])} faults of OSTs at alike work for large jobs"
-            yield {"name": f"large_jobs_recall_{what}_pct", "value": 100 * of["anomaly"][:, 1].mean(), "unit": unit, "baseline_name": "Beacon's rule", "baseline": 100 * of["beacon"][:, 1].mean()}
+            yield {"name": f"large_jobs_recall_{what}_pct", "value": float(100 * of["anomaly"][:, 1].mean()), "unit": unit, "baseline_name": "Beacon's rule", "baseline": float(100 * of["beacon"][:, 1].mean())}
     figures: list[tuple[str, str, dict[str, Score], Callable[[Score], float | None]]] = [
         ("large_jobs_f1_2x_and_up", "F1", faulty, lambda one: one.f1(2.0)), ("large_jobs_false", "findings", faulty, lambda one: one.false),
         ("large_jobs_delay_median_s", "s from a fault's begin until it is found", faulty, _delay_s),
