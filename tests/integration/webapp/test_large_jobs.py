@@ -66,7 +66,10 @@ def found_by(path, store, virtual, until_minutes, servers=ALONE):
     for minute in until_minutes:
         jobdb = jobdb_at(path, virtual) if not path.exists() else JobDB(f"sqlite:///{path}", user_name=lambda uid: None)
         for detector in (SlowServers(jobdb, store, servers, lambda minute=minute: virtual.start_ns + minute * MINUTE_NS), LargeJobs(jobdb, store, Settings(nodes=LARGE, servers=servers), lambda minute=minute: virtual.start_ns + minute * MINUTE_NS)):
-            detector.look(threading.Event())
+            until = None
+            # A turn ends after some seconds, however busy the machine is.
+            while until != (until := [one["until_ns"] for one in detector.status().values()]) or detector._looked_at < 0:
+                detector.look(threading.Event())
         status = detector.status()[STRAGGLING_OST]
         found = [one.found for one in jobdb.findings.page(Sought(), 100)[0]]
         jobdb.close()
