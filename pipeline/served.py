@@ -1,6 +1,7 @@
 """What servers did minute by minute, out of their samples: requests, bytes and how long they were in service, waits left out.
 
-A sample's counters moved evenly over its interval, and each minute gets its part, whatever span is asked for. What of a sample makes no sense (less than nothing, no number) counts for nothing.
+A sample's counters moved evenly over its interval, and each minute gets its part, whatever span is asked for. What of a sample makes no sense (less than nothing, no number, more than any counter moves) counts for nothing. A minute of which a server
+told twice, as where its clock stepped back, counts once: the mean of what was told.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,10 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from pipeline.schema.checker import NUMBER_MAX
 from pipeline.schema.components import COMPONENTS, told
 from pipeline.store import SAMPLES, Heard, Store
 
 MINUTE_NS = 60 * 10**9
+LATEST_NS = 2**63 - 1
+# Of a minute that was told of for longer than itself some was told twice; what is less is rounding.
+TWICE = 1.01
 # Samples that are held at once: of 80 values each, 60 MB.
 SAMPLES_AT_ONCE = 20_000
 # Names of values: no component has so many, but somebody might send them.
@@ -90,8 +95,8 @@ class ByMinute:
         place = {key: number for number, key in enumerate(self.keys)}
         pairs = zip(table["node"].to_pylist(), table["instance"].to_pylist(), strict=True)
         server = np.array([place[kind.key(node, instance)] for node, instance in pairs], dtype=np.intp)
-        end_ns = table["end"].to_numpy()
-        start_ns = np.minimum(table["start"].to_numpy(), end_ns - 1)
+        end_ns = np.clip(table["end"].to_numpy(), 1, LATEST_NS)
+        start_ns = np.clip(table["start"].to_numpy(), 0, end_ns - 1)
         # One order, so that sums are the same to the last digit.
         order = np.lexsort((end_ns, start_ns, server))
         self._rank = np.argsort(order, kind="stable")
@@ -101,15 +106,17 @@ class ByMinute:
         self._row = np.repeat(np.arange(len(count)), count)
         minute = np.arange(len(self._row)) + np.repeat(low - (np.cumsum(count) - count), count)
         overlap = np.minimum(end_ns[self._row], (minute + 1) * MINUTE_NS) - np.maximum(start_ns[self._row], minute * MINUTE_NS)
-        self._part, self._minute = overlap / (end_ns - start_ns)[self._row], minute - first
+        self._minute, length_ns = minute - first, (end_ns - start_ns)[self._row]
+        of = self._minute, self._server[self._row]
+        self._part = overlap / length_ns * _once(overlap, length_ns, of, (until - first, len(self.keys)))
         if "values" in table.column_names:
             self._values = _columns(table["values"], self._rank, len(table))
         else:
-            self._values = {name: table[name].to_numpy()[order] for name in table.column_names if name not in SAMPLES.names}
+            self._values = {name: _borne(table[name])[order] for name in table.column_names if name not in SAMPLES.names}
         self._ends_here = (end_ns > first * MINUTE_NS) & (end_ns <= until * MINUTE_NS)
         self._bad = np.zeros(len(count), dtype=bool)
         self.seen = np.zeros((until - first, len(self.keys)), dtype=bool)
-        self.seen[self._minute, self._server[self._row]] = True
+        self.seen[of] = True
 
     @property
     def left_out(self) -> int:
@@ -126,7 +133,7 @@ class ByMinute:
         values = self._values.get(name)
         if values is None:
             return np.full(len(self._server), np.nan)
-        is_bad = ~np.isfinite(values) & ~np.isnan(values) | (values < 0)
+        is_bad = (values < 0) | (values > NUMBER_MAX)
         self._bad |= is_bad
         return np.where(is_bad, np.nan, values)
 
@@ -208,6 +215,21 @@ def _sizes(store: Store, kind: Kind, first: int, until: int, most: int, nodes: S
     return found, len(table)
 
 
+def _once(overlap_ns: np.ndarray, length_ns: np.ndarray, of: tuple[np.ndarray, ...], shape: tuple[int, int]) -> np.ndarray:
+    """By how much each part of a sample in a minute counts, so that what was told twice counts once: in minutes that were told of for longer than they are, the mean of what was told. There samples that are longer than a minute count for less."""
+    finely = np.minimum(MINUTE_NS / length_ns, 1.0)
+    told_ns, weighed_ns = np.zeros(shape), np.zeros(shape)
+    np.add.at(told_ns, of, overlap_ns)
+    np.add.at(weighed_ns, of, overlap_ns * finely)
+    return np.where((told_ns > TWICE * MINUTE_NS)[of], finely * MINUTE_NS / weighed_ns[of], 1.0)
+
+
+def _borne(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Values as floats: NaN where a sample bears none, and what makes no sense where it bears one that is no number."""
+    values = column.to_numpy(zero_copy_only=False)
+    return np.where(np.isnan(values) & column.is_valid().to_numpy(zero_copy_only=False), -np.inf, values)
+
+
 def _columns(values: pa.ChunkedArray, rank: np.ndarray, count: int) -> dict[str, np.ndarray]:
     """By name of a value, what each sample bears, in the order of `rank`: NaN where it bears none."""
     found: dict[str, np.ndarray] = {}
@@ -216,7 +238,7 @@ def _columns(values: pa.ChunkedArray, rank: np.ndarray, count: int) -> dict[str,
         offsets = chunk.offsets.to_numpy()
         first, many = (int(offsets[0]), int(offsets[-1] - offsets[0])) if len(offsets) else (0, 0)
         keys = chunk.keys.slice(first, many).dictionary_encode()
-        items = chunk.items.slice(first, many).to_numpy(zero_copy_only=False)
+        items = _borne(chunk.items.slice(first, many))
         rows, codes = rank[begin + np.repeat(np.arange(len(chunk)), np.diff(offsets))], keys.indices.to_numpy()
         for code, name in enumerate(keys.dictionary.to_pylist()):
             if name in found or (name.startswith(_WANTED) and len(found) < NAMES_MAX):

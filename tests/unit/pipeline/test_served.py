@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipeline.served import EULER, FORWARDING, MINUTE_NS, OST, read_minutes
 from pipeline.store import TooManySamples
@@ -48,7 +50,7 @@ def test_a_target_that_failed_over_is_the_same_and_has_the_node_where_it_was_hea
 def test_what_makes_no_sense_is_left_out_and_counted():
     bad = [COUNTED | {"read_ns": value} for value in (float("nan"), float("inf"), -1.0)]
     told, _ = read_minutes(store(*(sample(number * 10, number * 10 + 10, values) for number, values in enumerate([*bad, COUNTED]))), OST, M, M + 1)
-    assert told.ops[0, 0].tolist() == [100, 40] and told.left_out == 2
+    assert told.ops[0, 0].tolist() == [100, 40] and told.left_out == 3
     # Times that run backwards, and samples without any value.
     told, _ = read_minutes(store(sample(30, 20, COUNTED), sample(40, 50, {"free_bytes": 1.0})), OST, M, M + 1)
     assert told.ops[0, 0, 0] == 100 and told.seen.all()
@@ -83,3 +85,42 @@ def test_nobody_told_anything_and_too_many_did():
     crowd.samples_max = 5
     with pytest.raises(TooManySamples):
         read_minutes(crowd, OST, M, M + 1)
+
+
+BAD = st.sampled_from([float("nan"), float("inf"), float("-inf"), -1.0, -1e300, 2.0**54, 1e300])
+
+
+@pytest.mark.filterwarnings("error")
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(1, 90), st.booleans(), BAD), max_size=20))
+def test_samples_that_make_no_sense_come_to_what_is_told_without_them_and_are_counted(told):
+    ends = np.cumsum([lasts for lasts, *_ in told])
+    rows = [sample(end - lasts, end, dict.fromkeys(COUNTED, bad) if is_bad else COUNTED) for end, (lasts, is_bad, bad) in zip(ends.tolist(), told, strict=True)]
+    good = [row for row, (*_, is_bad, _) in zip(rows, told, strict=True) if not is_bad]
+    (found, _), (clean, _) = (read_minutes(store(*some), OST, M, M + 30) for some in (rows, good))
+    assert (0 if found is None else found.left_out) == len(rows) - len(good)
+    for name in ("ops", "bytes", "service_s"):
+        assert found is None or getattr(found, name) == pytest.approx(np.zeros((30, 1, 2)) if clean is None else getattr(clean, name))
+
+
+def test_a_clock_that_steps_back_tells_no_minute_twice():
+    steady = [sample(at, at + 10, COUNTED) for at in range(0, 600, 10)]
+    once, _ = read_minutes(store(*steady), OST, M, M + 10)
+    # The five minutes after the second are told again: at the same rate, and then at half of it.
+    for rate in (1.0, 0.5):
+        again = [sample(at, at + 10, {name: value * rate for name, value in COUNTED.items()}) for at in range(120, 420, 10)]
+        twice, _ = read_minutes(store(*steady, *again), OST, M, M + 10)
+        told = np.where((np.arange(10) >= 2) & (np.arange(10) < 7), (1 + rate) / 2, 1.0)[:, np.newaxis, np.newaxis]
+        for name in ("ops", "bytes", "service_s"):
+            assert getattr(twice, name) == pytest.approx(getattr(once, name) * told)
+
+
+def test_an_interval_of_a_clock_that_was_mad_hides_no_minute():
+    steady = [sample(at, at + 10, COUNTED) for at in range(0, 600, 10)]
+    once, _ = read_minutes(store(*steady), OST, M, M + 10)
+    for start, end in ((-(2**63), 2**63 - 1), (0, 2**63 - 1), ((M - 500_000) * MINUTE_NS, (M + 9) * MINUTE_NS)):
+        mad, _ = read_minutes(store(*steady, sample(0, 0, COUNTED) | {"start": start, "end": end}), OST, M, M + 10)
+        assert mad.ops == pytest.approx(once.ops, rel=1e-4) and (mad.ops >= 0).all() and mad.left_out == 0
+    # Where nothing else is told of a minute it has its part of it.
+    alone, _ = read_minutes(store(sample(0, 1200, COUNTED)), OST, M, M + 10)
+    assert alone.ops[:, 0, 0] == pytest.approx(5)
