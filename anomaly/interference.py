@@ -10,6 +10,8 @@ import numpy as np
 BYTES, OPS, METADATA = range(3)
 # More nodes than these on one shared file are in others' way by the threads that they hold, FLOOD_SHARE of a forwarding node's (Beacon, NSDI'19, section 4.3; the share is ours).
 FLOOD_NODES, FLOOD_SHARE = 32, 0.9
+# Nobody does more a second: what is told so makes no sense, and counts for nothing.
+RATE_MOST = 1e24
 # What a request costs a server besides its bytes, in bytes.
 REQUEST_BYTES = 16 * 1024
 # Who explains less of the loss is not named; nor who is the sixth.
@@ -69,7 +71,7 @@ def taken(server: Server) -> tuple[np.ndarray, np.ndarray]:
 
     Of bytes, with REQUEST_BYTES for each request. Who has one file open from more than FLOOD_NODES nodes has FLOOD_SHARE of the threads, few as its requests are; several share that, and all
     others what is left."""
-    loads, own = (np.nan_to_num(np.maximum(values, 0.0), posinf=0.0) for values in (server.loads, server.own))
+    loads, own = (np.where((values >= 0) & (values <= RATE_MOST), values, 0.0) for values in (server.loads, server.own))
     cost = np.array([1.0, REQUEST_BYTES, REQUEST_BYTES])
     work = loads * cost
     total = work.sum(axis=(0, 2)) + own @ cost
