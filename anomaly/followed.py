@@ -43,7 +43,9 @@ class Demand:
 
     def share(self, peak_bytes_s: float) -> np.ndarray:
         """Bytes for each second of service ÷ the known peak; NaN where nothing was moved, or there is none."""
-        return np.divide(self.moved, self.moving_s * peak_bytes_s, out=np.full(self.moved.shape, np.nan), where=self.moving_s * peak_bytes_s > 0)
+        could = self.moving_s * peak_bytes_s
+        # Bytes that took next to no time are no small share, whatever the quotient.
+        return np.divide(self.moved, np.maximum(could, 1e-9), out=np.full(self.moved.shape, np.nan), where=could > 0)
 
 
 def demand(served: Served, costs: Sequence[Cost | None]) -> Demand:
