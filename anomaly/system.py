@@ -1,6 +1,6 @@
 """Findings of the system, whatever jobs run: caches of forwarding nodes that are thrashed, who presses metadata servers, and how loaded forwarding nodes are. Followed minute by minute.
 
-Each is given minutes since the epoch in their order, and fits JSON (`to_dict`): cut anywhere, into pieces of any length, it comes to the same. Of arrays NaN is not known; less than nothing, and what is no number, counts as not known.
+Each is given minutes since the epoch in their order, and fits JSON (`to_dict`): cut anywhere, into pieces of any length, it comes to the same. Of arrays NaN is not known; less than nothing, more than MINUTE_MOST, and what is no number, counts as not known.
 Source: Beacon (NSDI'19), 4.1 and figure 5; the rules are ours.
 """
 
@@ -19,6 +19,8 @@ from jobdb.findings import Found
 from pipeline.asked import Requests
 
 CACHE_THRASHING, METADATA_PRESSURE, FORWARDING_LOAD = KINDS = ("cache-thrashing", "metadata-pressure", "forwarding-load")
+# No figure of a minute is larger: of 100,000 samples, none of which bears more than 2^53, it is a thousandth. So no sum of such becomes infinite.
+MINUTE_MOST = 1e24
 MINUTE_NS, PAGE_BYTES, HOUR, DAY_HOURS = 60 * 10**9, 4096, 60, 24
 # A minute of a forwarding node is thrashed where so many of the pages that were read had to be fetched, and a quarter as many were read ahead and dropped unread. A node serves others, too, who read well: so a tenth.
 MISS_SHARE, DISCARD_SHARE = 0.1, 0.25
@@ -269,4 +271,4 @@ def _kept(kept: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 def _known(array: np.ndarray) -> np.ndarray:
     array = np.asarray(array, dtype=np.float64)
-    return np.where(np.isfinite(array) & (array >= 0), array, np.nan)
+    return np.where((array >= 0) & (array <= MINUTE_MOST), array, np.nan)
