@@ -38,6 +38,11 @@ it("reads a figure by the unit in its name", () => {
     .toEqual(["5.00 s", "2023-11", "–", "yes", "1, A 2", "1, 1, 1, 1, 1, 1, 1, 1 and 2 more"]);
 });
 
+it("calls figures of the system what they are, with their units", () => {
+  const page = shown({ misses: 9_000_000, discarded_bytes_per_minute: Array(9).fill(2_457_600_000), ops_per_s: 2000, high_cells: 24, high_share: 0.5, peak_is_learnt: false, until_ns: 1_700_000_000e9 });
+  for (const words of ["Pages that had to be fetched", "Dropped in each minute", "9 values from 2.29 GiB to 2.29 GiB", "Requests a second", "2,000/s", "Hours of high load", "Share of high load", "50 %", "Known until"]) expect(page).toContain(words);
+});
+
 it("shows words as text alone, and names no job of somebody else", () => {
   const page = shown({ program: "<img src=x>", victims: [{ job: null, program: null }] });
   expect([page.includes("&lt;img src=x&gt;"), page.includes("<img"), page.includes("another job")]).toEqual([true, false, true]);

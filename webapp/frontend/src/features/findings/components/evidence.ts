@@ -1,4 +1,4 @@
-import { UNKNOWN, formatByName, formatByteRate, formatCount, formatDuration, formatPlain, formatRate, formatTime, formatTimes } from "@/shared/units";
+import { UNKNOWN, formatByName, formatByteRate, formatBytes, formatCount, formatDuration, formatPlain, formatRate, formatTime, formatTimes } from "@/shared/units";
 import { inWords } from "@/shared/words";
 
 // Evidence is of whatever form its detector gives it: figures, objects in objects, lists. Its bounds stand under the names of the figures that are beyond them.
@@ -54,7 +54,16 @@ function listPart(list: unknown[], name: string, title: string): EvidencePart {
   return { form: "values", title, range: rangeWords(name, list), values: list.slice(0, VALUES_MAX).map((value) => figureWords(name, value)), more: Math.max(0, list.length - VALUES_MAX) };
 }
 
-const NAMES: Record<string, string> = { mdops: "Metadata operations a second", iops: "Requests a second", io_nodes: "Nodes doing I/O" };
+// What their names do not tell who has not read how they are found: hits to discards are of a cache's pages, ops_ of all requests of a class of clients, cells hours of all nodes.
+const NAMES: Record<string, string> = {
+  mdops: "Metadata operations a second", iops: "Requests a second", io_nodes: "Nodes doing I/O",
+  hits: "Pages found in the cache", misses: "Pages that had to be fetched", discards: "Pages dropped before they were read", miss_share: "Share that had to be fetched",
+  discarded_bytes: "Dropped before they were read", discarded_bytes_per_minute: "Dropped in each minute",
+  requests_of_all: "Requests of everybody", ops_per_s: "Requests a second", usual_ops_per_s: "Usual requests a second", ops_per_minute: "Requests in each minute", until_ns: "Known until",
+  cells: "Hours of all nodes that are known", idle_cells: "Hours idle", low_cells: "Hours of low load", mid_cells: "Hours of middling load", high_cells: "Hours of high load",
+  idle_share: "Share idle", low_share: "Share of low load", mid_share: "Share of middling load", high_share: "Share of high load",
+  unbalanced_hours: "Hours in which some were full while half were idle", peak_bytes_per_s: "Most that a node can move", peak_is_learnt: "That is the most that was seen",
+};
 
 export const nameWords = (name: string) => NAMES[name] ?? inWords(name.replace(/_ops$/, "_operations").replace(/(?<!_per)_(s|ns|us)$/, ""));
 
@@ -83,6 +92,7 @@ function numberWords(name: string, value: number): string {
   if (/(^|_)s(_|$)|_seconds$/.test(name)) return formatDuration(value);
   if (/(^|_)share$/.test(name)) return `${formatCount(Math.round(value * 1000) / 10)} %`;
   if (/(^|_)times$/.test(name)) return formatTimes(value);
+  if (/_bytes_per_minute$/.test(name)) return formatBytes(value);
   // Of a figure whose unit its name does not tell three digits are shown, however small it is.
   return Math.abs(value) < 1 && !name.endsWith("_bytes") ? String(Number(value.toPrecision(3))) : formatByName(name, value);
 }
