@@ -38,19 +38,25 @@ def listed(found: Sequence[dict[str, Any]]) -> Table:
 _HELD = {
     "no-phases": "has no phases that could be held against others'", "too-little-history": "too few runs of it before to say whether it was slow",
     "other-work": "did other work than runs of it before", "usual": "took as long as runs of it before", "slow": "was slow against runs of it before",
+    "not-comparable": "nothing is known that could be held against earlier runs",
 }  # fmt: skip
+
+
+_LEFT_OUT = {"skipped": "times it could not be told what lay behind a job", "failed": "could not be looked at, by a fault of Bellrock; see the server's log"}
 
 
 def held_against(job: str, run: Mapping[str, Any] | None) -> str:
     """How a job did against earlier runs of its program."""
     if run is None:
-        return f"job {text.plain(job)}: nothing is known that could be held against earlier runs"
+        return f"job {text.plain(job)}: {_HELD['not-comparable']}"
     return f"job {text.plain(job)}, {text.plain(run['program'])} on {run['nodes']} nodes with {run['processes']} processes: {_HELD.get(run['status'], text.plain(run['status']))}"
 
 
 def looked(status: Mapping[str, Any]) -> RenderableType:
     """How far the server is with looking for findings."""
     rows = [("jobs", f"{status['jobs']:,} looked at since its start, {status['findings']:,} findings in them, in {status['took_s']:.1f} s")]
+    rows += [("", f"{number:,}: {_HELD.get(name, name)}") for name, number in sorted(status["runs"].items(), key=lambda one: -one[1])]
+    rows += [("", f"{status[name]:,} {words}") for name, words in _LEFT_OUT.items() if status[name]]
     if (who := status.get("interference")) is not None:
         rows.append(("who slowed jobs", f"asked of {who['jobs']:,}, somebody named for {who['named']:,}, not to be told of {who['skipped']:,}, in {who['took_s']:.1f} s, the last one {who['last_s']:.2f} s"))
     for kind, one in status["slow_servers"].items():

@@ -64,7 +64,7 @@ class Detection:
         self._detectors = (*(() if aggressors is None else (aggressors,)), *detectors)
         self._limits, self._rules = limits or Limits(), rules or Rules()
         self._stop, self._lock = threading.Event(), threading.Lock()
-        self._looked = self._found = 0
+        self._looked = self._found = self._failed = 0
         self._runs: dict[str, int] = {}
         self._took_s = 0.0
         self._error: str | None = None
@@ -84,10 +84,11 @@ class Detection:
 
     def status(self) -> dict[str, Any]:
         """`jobs` that were looked at since the start, `findings` in them, `took_s` for all that, `runs`: how many were called what of `anomaly.history.STATUSES` when held against earlier ones, `skipped`: of
-        how many what lay behind them could not be told, `error`: why it cannot go on, else None, `live`, see `Live.status`, and what each detector tells, by its name."""
+        how many what lay behind them could not be told, `failed`: that could not be looked at at all, `error`: why it cannot go on, else None, `live`, see `Live.status`, and what each detector tells, by its name."""
         with self._lock:
             return {
-                "jobs": self._looked, "findings": self._found, "runs": dict(self._runs), "took_s": self._took_s, "skipped": self._behind.skipped, "error": self._error, "live": self._live.status(),
+                "jobs": self._looked, "findings": self._found, "runs": dict(self._runs), "took_s": self._took_s, "skipped": self._behind.skipped, "failed": self._failed, "error": self._error,
+                "live": self._live.status(),
                 **{one.name: one.status() for one in self._detectors},
             }  # fmt: skip
 
@@ -135,6 +136,8 @@ class Detection:
                 log.warning("detection: job %s cannot be looked at: %r; this is a fault of Bellrock", job.key[:200], error)
                 log.debug("detection failed", exc_info=True)
                 self._jobdb.findings.looked_at(job, version, (), ())
+                with self._lock:
+                    self._failed += 1
 
     def look_at(self, job: Job) -> None:
         """Looks at a settled job now. Raises StoreError, JobDBError and Busy."""

@@ -77,6 +77,8 @@ class _OfKind:
         self._open: dict[str, bool] = {}
         self._length = PIECE
         self._minutes = self._left_out = self._found = 0
+        # Up to which minute samples were read: those of the time that is learnt from are read twice, and counted once.
+        self._read_until = 0
         self._took_s = self._last_s = 0.0
 
     def status(self) -> dict[str, Any]:
@@ -122,7 +124,7 @@ class _OfKind:
     def _advance(self, watch: Watch, until: int, length: int) -> int:
         """Looks at the next minutes; returns how many are to be tried next."""
         first = watch.at
-        end = min(first + length, until, watch.most or until)
+        end = min(first + length, until, watch.most or until, self._read_until if first < self._read_until else until)
         try:
             told, rows = read_minutes(self._store, self._kind, first, end)
         except TooManySamples as error:
@@ -133,7 +135,8 @@ class _OfKind:
         was_learning = watch.is_learning
         ended = watch.advance(end - first, None if told is None else _served(told))
         self._minutes += end - first
-        self._left_out += 0 if told is None else told.left_out
+        if first >= self._read_until:
+            self._left_out, self._read_until = self._left_out + (0 if told is None else told.left_out), end
         opened = {one.key: one for one in watch.open()}
         is_news = bool(ended) or {key: one.episode.is_reported for key, one in opened.items()} != self._open
         if is_news or watch.at - self._kept_at >= KEEP_EVERY or was_learning != watch.is_learning:

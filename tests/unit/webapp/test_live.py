@@ -11,6 +11,7 @@ from jobdb.repository import JobDB
 from pipeline.store import StoreError
 from tests.unit.jobdb.tables import T0, row
 from tests.unit.webapp.fakes import FakeStore, event
+from webapp.api import detection
 from webapp.api.analysis import Analyses
 from webapp.api.behind import Behind
 from webapp.api.detection import Detection
@@ -100,6 +101,25 @@ def test_a_server_that_died_leaves_nothing_open(machine):
     assert machine.look_at(300)["7"].end_ns == T0 + 120 * S
     machine.storm("8", 0, 120, per_s=400)
     assert not [key for key, found in machine.look_at(RECONCILE_S + 400).items() if found.end_ns is None]
+
+
+def test_a_job_that_cannot_be_looked_at_is_passed_over_and_counted(machine, monkeypatch):
+    def fails(job, *more):
+        if job.key == "7":
+            raise KeyError("nobody thought of this")
+        return harm(job, *more)
+
+    harm = detection.harm
+    monkeypatch.setattr(detection, "harm", fails)
+    for job in ("7", "8"):
+        machine.db.apply_event(event("end", job=job, launch=job, time=T0 + 9 * S))
+        machine.analyses.profile(machine.db.job(job))
+    machine.detection.look()
+    status = machine.detection.status()
+    assert (status["jobs"], status["failed"], status["runs"], status["error"]) == (1, 1, {"no-phases": 1}, None)
+    # Nor is it tried for ever.
+    machine.detection.look()
+    assert machine.detection.status()["failed"] == 1
 
 
 def test_of_many_jobs_only_those_that_may_hurt_are_read(machine):

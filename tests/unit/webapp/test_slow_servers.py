@@ -89,6 +89,17 @@ def test_of_servers_that_are_well_there_is_no_finding(jobdb):
     assert findings(jobdb) == []
 
 
+def test_what_makes_no_sense_is_counted_once_and_a_clock_that_steps_back_changes_nothing(jobdb):
+    bad = [told(minute, "oss0", "lustre_ost", "work-OST0001", reads=reads, read_bytes=-1, read_ns=float("nan")) for minute, reads in ((20, 5), (30, -5), (40, 5), (200, 5), (210, 5))]
+    # Ten minutes of the slow one, and ten of one that is well, are told again, the clock having been set back: with other figures, but no other speed.
+    again = [told(minute, f"oss{number // 3}", "lustre_ost", f"work-OST000{number}", reads=500, read_bytes=500e6, read_ns=500 * 2e6 * times) for minute in range(170, 180) for number, times in ((0, 1), (SLOW[0], SLOW[3]))]
+    detector = look(jobdb, store_of([*osts(), *bad, *again]))
+    (one,) = findings(jobdb)
+    assert (one.instance, one.times) == ("work-OST0003", pytest.approx(SLOW[3], rel=0.1)) and abs(one.begin_ns // MINUTE_NS - FIRST - SLOW[1]) <= 3
+    # Of the time that is learnt from, too, which is read twice.
+    assert detector.status()[SLOW_OST]["left_out"] == len(bad)
+
+
 def test_looked_at_live_and_killed_at_any_moment_it_finds_the_same(tmp_path):
     told_once = []
     for name in ("whole", "live"):
@@ -202,4 +213,4 @@ def test_a_finding_and_how_far_it_is_are_told_to_people(jobdb):
     (one,) = findings(jobdb)
     rows = dict(report_findings._lines(report_findings._arithmetic(one.kind, one.evidence)))
     assert "they took" in rows["read requests"] and "times" in rows["in all"] and "others" in rows["series 1"] and rows["until_ns"].startswith("2023-11-1")
-    report_findings.looked({"jobs": 1, "findings": 0, "took_s": 0.0, "error": "away", "slow_servers": detector.status(), "large_jobs": {}, "system": {}})
+    report_findings.looked({"jobs": 1, "findings": 0, "took_s": 0.0, "runs": {"usual": 1}, "skipped": 0, "failed": 0, "error": "away", "slow_servers": detector.status(), "large_jobs": {}, "system": {}})
