@@ -145,13 +145,13 @@ def test_what_makes_no_sense_is_counted_where_it_was_left_out(site: Site, sent: 
     of = {node: sum(line["count"] for line in letters if line["node"] == node) for node in (None, "cn-spoilt", "oss1")}
     assert of == {None: 4, "cn-spoilt": len(NONSENSE) - 2, "oss1": 2} and all(line["reason"].startswith("no JSON") for line in letters if line["node"] is None)
     assert any("before the year 2000" in line["reason"] for line in letters)
-    runs = until(lambda: (now := site.get("/api/v1/status")["detection"])["jobs"] >= len(JOBS) and now["runs"], "all jobs to be looked at")
+    runs = until(lambda: (now := site.get("/api/v1/status")["detection"])["jobs"] >= len(JOBS) and now["runs"], "all jobs to be looked at", 180, 1.0)
     assert runs["no-phases"] >= 4 and runs["too-little-history"] >= 6 and set(runs) == {"no-phases", "too-little-history"}
     assert "no phases" in bellrock(site, "detect") and "too few runs" in bellrock(site, "detect")
 
 
 def test_the_slow_server_is_found_beside_those_that_are_mute_do_nothing_or_tell_nonsense(site: Site, sent: int) -> None:
-    (one,) = until(lambda: json.loads(_json(site, "findings", "--all", "--kind", "slow-ost")), "the slow OST", 180)
+    (one,) = until(lambda: site.get("/api/v1/findings?kind=slow-ost&reported=any")["findings"], "the slow OST", 180, 1.0)
     evidence = json.loads(_json(site, "explain", one["id"]))["evidence"]
     assert one["instance"] == f"work-OST{SLOW:04x}" and one["times"] == pytest.approx(4, rel=0.05)
     assert evidence["times_in_all"] == pytest.approx(4, rel=0.05)
