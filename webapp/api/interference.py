@@ -21,8 +21,8 @@ from pipeline.store import Store, TooManyRuns
 
 from .analysis import Analyses
 from .errors import Busy
-from .neighbours import At, Neighbour, Spans, at_targets, everywhere, most_shared, server_of, through, told_by_targets
-from .waits import LWFS_SERVER, Waits, before_and_during, of_forwarding, of_target
+from .neighbours import At, Neighbour, Spans, at_bricks, at_targets, everywhere, most_shared, server_of, through, told_by_targets
+from .waits import BRICK, LWFS_SERVER, Waits, before_and_during, of_bricks, of_forwarding, of_target
 
 # Phases are cut into pieces of at most so long, longer ones where they would be too many; of a longer time the last of it is looked at.
 PIECE_NS, PIECES_MAX, SPAN_NS = 15 * SECOND_NS, 2000, 2 * 24 * 3600 * SECOND_NS
@@ -124,20 +124,21 @@ def who_slowed(job: Job, phases: Sequence[Expected], store: Store, jobdb: JobDB,
     counted = at_targets(way, store, jobdb, mine, neighbours, from_ns, to_ns)
     if "lustre_mdt" not in {at.component for at in counted}:
         everywhere(job, way, jobdb, mine, neighbours, from_ns, to_ns)
+    by_client = at_bricks(job, nodes, way, store, jobdb, mine, neighbours, from_ns, to_ns)
     looked_at = _loads(most_shared(neighbours, mine), analyses, jobdb, pieces)
     left_out = told_by_targets(counted, [mine, *looked_at], store, pieces)
-    kind_of, server = {(one.fact.file_system, one.fact.target): one.fact.component for one in way.targets}, server_of(way)
+    kind_of, server, targets = {(one.fact.file_system, one.fact.target): one.fact.component for one in way.targets}, server_of(way), {**counted, **by_client}
     served = Counter(At(node, kind_of[target]) for target, node in server.items() if target in kind_of)
-    places = [_place(at, counted.get(at, ()), served[at], store, jobdb, pieces) for at in sorted(mine.shares)]
+    places = [_place(at, targets.get(at, ()), served[at], store, jobdb, pieces) for at in sorted(mine.shares)]
     named = rank(speed, pieces.seconds, (_server(one, looked_at, mine, pieces) for one in places))
-    evidence = {"looked_at": len(looked_at), "neighbours": len(neighbours), "lost_s": _lost_s(speed, pieces), "targets": sum(map(len, counted.values())), "targets_by_share": left_out, "aggressors": [_evidence(one, looked_at, places) for one in named]}
+    evidence = {"looked_at": len(looked_at), "neighbours": len(neighbours), "lost_s": _lost_s(speed, pieces), "targets": sum(map(len, targets.values())), "targets_by_share": left_out, "aggressors": [_evidence(one, looked_at, places) for one in named]}
     at_work = {places[one.server].at for one in named}
     evidence["servers"] = [_told_of(one, speed, pieces) for one in places if one.waits is not None and (one.at in at_work or one.at.component == LWFS_SERVER)][:SERVERS_TOLD]
     return Slowed(tuple(looked_at[one.neighbour].job.key for one in named), _cause(named), evidence)
 
 
 # What servers are asked for, places of amounts: what is opened and looked up troubles no target, and no data a metadata server.
-_OF_KIND = {LWFS_SERVER: (BYTES, OPS, METADATA), "lustre_ost": (BYTES, OPS), "lustre_mdt": (METADATA,)}
+_OF_KIND = {LWFS_SERVER: (BYTES, OPS, METADATA), BRICK: (BYTES, OPS, METADATA), "lustre_ost": (BYTES, OPS), "lustre_mdt": (METADATA,)}
 SERVERS_TOLD, TARGETS_TOLD = 16, 16
 
 
@@ -179,8 +180,14 @@ def _place(at: At, targets: Sequence[Target], served: int, store: Store, jobdb: 
         return _Place(at, (), 1, of_forwarding(store, at.node, from_ns, to_ns), _slow(jobdb, pieces, Sought(node=at.node)))
     if not targets:
         return _Place(at, (), 1, None, np.zeros(len(pieces.begin_ns)))
-    slow = np.max([_slow(jobdb, pieces, Sought(component=one.component, instance=one.instance)) for one in targets], axis=0)
-    return _Place(at, tuple(one.target for one in targets), served, of_target(store, at.node, at.component, from_ns, to_ns), slow)
+    # A brick is called as others are on other servers.
+    node = at.node if at.component == BRICK else ""
+    slow = np.max([_slow(jobdb, pieces, Sought(node=node, component=one.component, instance=one.instance)) for one in targets], axis=0)
+    if at.component == BRICK:
+        waits, served = of_bricks(store, at.node, [one.instance for one in targets], from_ns, to_ns), len(targets)
+    else:
+        waits = of_target(store, at.node, at.component, from_ns, to_ns)
+    return _Place(at, tuple(one.target for one in targets), served, waits, slow)
 
 
 def _loads(neighbours: Sequence[Neighbour], analyses: Analyses, jobdb: JobDB, pieces: _Pieces) -> list[Neighbour]:

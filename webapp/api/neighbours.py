@@ -10,14 +10,14 @@ import pyarrow as pa
 from jobdb.job import Job
 from jobdb.layers import each
 from jobdb.repository import JobDB
-from jobdb.topology.facts import Target
+from jobdb.topology.facts import ADDRESS, Target
 from jobdb.topology.questions import Way
 from pipeline.schema.components import COMPONENTS
 from pipeline.spread import spread
 from pipeline.steps import SECOND_NS
 from pipeline.store import SAMPLES_MAX, Store, TooManyComponents, TooManySamples
 
-from .waits import LWFS_SERVER
+from .waits import BRICK, LWFS_SERVER
 
 # Neighbours that are looked at, of all that there are; forwarding nodes, and targets of files, whose own counts are asked.
 NEIGHBOURS_MAX, FORWARDERS_MAX, TARGETS_MAX = 64, 64, 128
@@ -30,12 +30,14 @@ _AXES = {
 
 @dataclass(frozen=True, order=True)
 class At:
-    """A server of the job's, by what it does: an LWFS server, or a server's targets of a kind, which have one queue."""
+    """A server of the job's, by what it does: an LWFS server, a server's targets of a kind, which have one queue, or its bricks."""
 
     node: str
     component: str
 
 
+# What counts the clients of bricks.
+CLIENT = "gluster_client"
 # What stands for the metadata servers where they do not tell of jobs; no node has a blank in its name.
 METADATA_SERVERS = At("metadata servers", "lustre_mdt")
 
@@ -186,6 +188,53 @@ def _work(done: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """What a job has done up to each edge, in parts of all that it did, and a little for the time itself: whole numbers that rise, shape (edges,)."""
     time = (edges - edges[0]) / (edges[-1] - edges[0])
     return np.rint((done / done[-1] if done[-1] > 0 else 0.0) * 2**50 + time * 2**30).astype(np.int64)
+
+
+def at_bricks(job: Job, own_nodes: Sequence[str], way: Way, store: Store, jobdb: JobDB, mine: Neighbour, neighbours: dict[str, Neighbour], from_ns: int, to_ns: int) -> dict[At, list[Target]]:
+    """Adds jobs on whose nodes the clients of the job's bricks are, and which part of what all bricks did for these nodes each of these did; returns the bricks that did anything for the job's, by server. Of jobs that had a node at once each is taken to use bricks as that node
+    did."""
+    counts = COMPONENTS[CLIENT].clients
+    assert counts is not None
+    by_node = {target: by_client(target, way, store, jobdb, [name for names in counts.values.values() for name in names], from_ns, to_ns) for target in bricks(way)}
+    here = [target for target, of in by_node.items() if of and any(of.get(node, 0.0) > 0 for node in own_nodes)]
+    on = jobdb.others_on(job, {node for target in here for node in by_node[target] or ()}, from_ns, to_ns).on
+    users: dict[str, list[str]] = {}
+    for node, spans in on.items():
+        for key in {key for key, (begin_ns, end_ns) in spans if begin_ns < to_ns and end_ns > from_ns}:
+            users.setdefault(key, []).append(node)
+    moved = {key: sum((by_node[target] or {}).get(node, 0.0) for target in here for node in nodes) for key, nodes in users.items()}
+    found = {key: one for key in sorted(moved, key=lambda key: -moved[key])[:NEIGHBOURS_MAX] if moved[key] > 0 and (one := neighbours[key].job if key in neighbours else jobdb.job(key))}
+    servers, told = server_of(way), dict[At, list[Target]]()
+    for target in here:
+        told.setdefault(At(servers[target.file_system, target.target], BRICK), []).append(target)
+    for one, nodes in ((mine, own_nodes), *((neighbours.setdefault(key, Neighbour(other)), users[key]) for key, other in found.items())):
+        every = sum((of or {}).get(node, 0.0) for of in by_node.values() for node in nodes)
+        for at, its in told.items():
+            amount = sum((by_node[target] or {}).get(node, 0.0) for target in its for node in nodes)
+            if amount > 0:
+                one.shares[at] = amount / every
+    return told
+
+
+def bricks(way: Way) -> list[Target]:
+    """TARGETS_MAX at most."""
+    return [one.fact for one in way.targets if one.fact.component == BRICK][:TARGETS_MAX]
+
+
+def by_client(target: Target, way: Way, store: Store, jobdb: JobDB, names: Sequence[str], from_ns: int, to_ns: int) -> dict[str, float] | None:
+    """By node, what a brick counts of the clients there; addresses of no node are left out. names: values of CLIENT, which are added up. None where it counts none, or too many."""
+    server = server_of(way).get((target.file_system, target.target))
+    try:
+        sums = {} if server is None else store.sums_of(CLIENT, server, f"{target.instance} ", names, from_ns, to_ns)
+    except (TooManySamples, TooManyComponents):
+        return None
+    by_address = {name.removeprefix(f"{target.instance} "): sum(max(value, 0.0) for value in one.values()) for name, one in sums.items()}
+    if not by_address:
+        return None
+    found: dict[str, float] = {}
+    for one in jobdb.topology.members_called((ADDRESS,), by_address, from_ns, to_ns):
+        found[one.fact.node] = found.get(one.fact.node, 0.0) + by_address[one.fact.name]
+    return found
 
 
 def server_of(way: Way) -> dict[tuple[str, str], str]:

@@ -1,4 +1,4 @@
-"""How long requests waited at a server, minute by minute, out of a store: at LWFS servers by their logs, elsewhere at the service that a component's requests queue for."""
+"""How long requests waited at a server, minute by minute, out of a store: at LWFS servers by their logs, at bricks of GlusterFS by their own times, elsewhere at the service that a component's requests queue for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,15 @@ from pipeline.store import Store, TooManyComponents, TooManySamples
 
 # How long before it a server's requests are told of, beside those meanwhile; and in steps of how long.
 BEFORE_NS, STEP_NS = 6 * 3600 * SECOND_NS, 60 * SECOND_NS
-LWFS_SERVER = "lwfs_server"
+LWFS_SERVER, BRICK = "lwfs_server", "gluster_server"
+# A brick's requests that wait for other clients, and not for it.
+LOCKS = frozenset({"lk", "inodelk", "finodelk", "entrylk", "fentrylk"})
 _TIMES = frozenset({*(f"{kind}_{what}" for kind in ("read", "write", "meta") for what in ("wait", "exe")), "queue_length"})
+# Of a brick each operation, and the value that is its time.
+TIMES = {
+    name: took for figure in ("read", "write", "metadata")
+    for name, took in zip(COMPONENTS[BRICK].figures.values[f"{figure}_ops"], COMPONENTS[BRICK].figures.values[f"{figure}_time"], strict=True) if name not in LOCKS
+}  # fmt: skip
 _SUMS = frozenset({"requests", "wait_ns", "served_ns", "queued"})
 
 
@@ -78,14 +85,44 @@ def of_target(store: Store, node: str, component: str, from_ns: int, to_ns: int)
     return Waits(on.t_ns, np.where(known, wait_ns / SECOND_NS, np.nan), served_ns / SECOND_NS, requests, mean)
 
 
-def _steps(store: Store, node: str, component: str, instance: str | None, from_ns: int, to_ns: int, wanted: frozenset[str]) -> Steps | None:
-    """instance: which; None: the only one that there is."""
+def of_bricks(store: Store, node: str, instances: Sequence[str], from_ns: int, to_ns: int) -> Waits | None:
+    """At some bricks of a server together, those that tell; None where none does."""
+    told = [one for instance in instances if (one := _of_brick(store, node, instance, from_ns, to_ns)) is not None]
+    if not told:
+        return None
+    wait_s, queue = (np.where(np.isnan(of).all(axis=0), np.nan, np.nansum(of, axis=0)) for of in (np.stack([one.wait_s for one in told]), np.stack([one.queue for one in told])))
+    return Waits(told[0].begin_ns, wait_s, sum(one.service_s for one in told), sum(one.requests for one in told), queue)
+
+
+def _of_brick(store: Store, node: str, instance: str, from_ns: int, to_ns: int) -> Waits | None:
+    """At a brick of GlusterFS, from a while before on. Its times have the waits in them: of all requests that were under way, by Little's law, one was served and the others waited, as at a server that does one after the other. None where it does not tell, or too
+    much."""
+    names = sorted({*TIMES, *TIMES.values(), "queue_length"})
+    on = _steps(store, node, BRICK, instance, from_ns, to_ns, frozenset(names), names)
+    if on is None:
+        return None
+    took_s, requests, queue, known_s = np.zeros(len(on.t_ns)), np.zeros(len(on.t_ns)), np.full(len(on.t_ns), np.nan), np.zeros(len(on.t_ns))
+    for value in on.values:
+        if isinstance(value, Counter):
+            known_s = np.maximum(known_s, value.known_s)
+            if value.told.value.name in TIMES:
+                requests = requests + value.moved
+            else:
+                took_s = took_s + value.moved / SECOND_NS
+        elif value.told.value.name == "queue_length":
+            queue = value.mean
+    service_s = np.minimum(took_s, known_s)
+    return Waits(on.t_ns, np.where(known_s > 0, took_s - service_s, np.nan), service_s, requests, queue)
+
+
+def _steps(store: Store, node: str, component: str, instance: str | None, from_ns: int, to_ns: int, wanted: frozenset[str], names: Sequence[str] | None = None) -> Steps | None:
+    """instance: which; None: the only one that there is. names: of all values that are wanted, where no histogram is among them."""
     begin_ns = max(from_ns - BEFORE_NS, 0)
     try:
         heard = [one.instance for one in store.components(begin_ns, to_ns, node, [component]) if instance in (None, one.instance)]
         if len(heard) != 1:
             return None
-        samples = store.samples(component, [(node, heard[0])], max(begin_ns - MARGIN_NS, 0), to_ns + MARGIN_NS)
+        samples = store.samples(component, [(node, heard[0])], max(begin_ns - MARGIN_NS, 0), to_ns + MARGIN_NS, names=names)
     except (TooManySamples, TooManyComponents):
         return None
     on = steps(samples, component, begin_ns, to_ns, STEP_NS, wanted)
