@@ -89,7 +89,7 @@ class Sort:
 def sorts_of(phases: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, int]:
     """A run's phases (`jobdb.phase.Phase.to_dict`) by their sorts, shape (sorts, COLUMNS), and how many were left out: without time or volume, or with figures that are none.
     Of one sort are those whose volumes follow each other closely (ALIKE)."""
-    points = sorted(point for phase in phases if (point := _point(phase)) is not None)
+    points = sorted(point for phase in phases if (point := point_of(phase)) is not None)
     sorts: list[tuple[float, ...]] = []
     begin = 0
     for end in range(1, len(points) + 1):
@@ -101,8 +101,8 @@ def sorts_of(phases: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, int]:
     return np.array([sorts[number][:COLUMNS] for number in kept], dtype=float).reshape(-1, COLUMNS), len(phases) - len(points)
 
 
-def _point(phase: Mapping[str, Any]) -> tuple[float, float, float] | None:
-    """Kind, logarithm of volume and of duration."""
+def point_of(phase: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    """Kind, logarithm of volume and of duration of a phase; None where it has no such."""
     try:
         read, written, metadata = (float(phase[name]) for name in ("read_bytes", "write_bytes", "metadata_ops"))
         seconds = (float(phase["end_ns"]) - float(phase["start_ns"])) / 1e9
@@ -185,7 +185,7 @@ def _alike(past: Past, sort: np.ndarray) -> np.ndarray:
 
 def _durations(phases: Sequence[Mapping[str, Any]], sort: np.ndarray) -> np.ndarray:
     """Logarithms of the durations of a run's phases that are of a sort."""
-    points = [point for phase in phases if (point := _point(phase)) is not None and point[0] == sort[KIND]]
+    points = [point for phase in phases if (point := point_of(phase)) is not None and point[0] == sort[KIND]]
     near = sorted(points, key=lambda point: abs(point[1] - sort[VOLUME]))[: int(sort[PHASES])]
     return np.array([point[2] for point in near])
 

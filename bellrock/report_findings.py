@@ -91,10 +91,10 @@ def _since(one: Mapping[str, Any]) -> str:
 
 
 def subject(one: Mapping[str, Any]) -> str:
-    """What a finding is about: its component, else its jobs."""
-    if one["node"]:
-        return " ".join(part for part in (one["node"], one["instance"]) if part)
-    return ", ".join("another job" if job["job"] is None else f"job {job['job']}" for job in one["jobs"]) or "the system"
+    """What a finding is about: its component, else its jobs; of a job that a component held up both."""
+    component = " ".join(part for part in (one["node"], one["instance"]) if part and one["node"])
+    jobs = ", ".join("another job" if job["job"] is None else f"job {job['job']}" for job in one["jobs"] if not component or job["role"] == "subject")
+    return ", at ".join(part for part in (jobs, component) if part) or "the system"
 
 
 def explained(answer: Mapping[str, Any]) -> RenderableType:

@@ -29,6 +29,7 @@ from jobdb.repository import JobDB
 from tests.bench._month import Month
 from webapp.api.behind import Behind
 from webapp.api.detection import Detection
+from webapp.api.held_up import HeldUp
 from webapp.api.live import Live
 
 LIMITS = Limits()
@@ -139,7 +140,7 @@ def history_s(count: int = JOBS) -> float:
         _fill(jobdb, count, rng)
         store, bounds = cast(Any, None), Bounds()  # without servers nothing lies behind a job
         behind = Behind(jobdb, store, bounds)
-        detection = Detection(jobdb, store, bounds, Live(jobdb, store, store, bounds, behind), behind)
+        detection = Detection(jobdb, store, bounds, Live(jobdb, store, store, bounds, behind), behind, HeldUp(jobdb, store))
         began_s = time.process_time()
         detection.look()
         took_s = time.process_time() - began_s

@@ -27,6 +27,7 @@ from .component_charts import ComponentCharts
 from .context import Context
 from .deep_answers import DeepAnswers
 from .detection import Detection
+from .held_up import HeldUp
 from .kept import Kept
 from .layer_answers import LayerAnswers
 from .lists import Lists
@@ -110,7 +111,7 @@ def create_app(
         component_charts=ComponentCharts(store, cache),
         layers=LayerAnswers(store, jobdb, analyses, cache, long_at_work, time.time_ns),
         deep=DeepAnswers(analyses, jobdb, cache, traces),
-        detection=Detection(jobdb, analyses, bounds, Live(jobdb, store, analyses, bounds, behind), behind, limits, rules, detectors, Aggressors(jobdb, store, analyses) if names_aggressors else None),
+        detection=Detection(jobdb, analyses, bounds, Live(jobdb, store, analyses, bounds, behind), behind, HeldUp(jobdb, store), limits, rules, detectors, Aggressors(jobdb, store, analyses) if names_aggressors else None),
         lists=Lists(jobdb, analyses, cache),
         agents=Agents(store, cache),
         told=Told(store),

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from anomaly.harm import KINDS as HARM, METADATA_STORM, Bounds, harm, settled
-from anomaly.history import Limits
+from anomaly.history import OTHER_WORK, SLOW as SLOW_RUN, Limits
 from anomaly.names import Rules
-from anomaly.slow_jobs import KINDS as SLOW, held_against, past_run
+from anomaly.slow_jobs import KINDS as SLOW, SLOW_JOB, held_against, past_run
 from jobdb.findings import Finding, Looked
 from jobdb.job import Job
 from jobdb.repository import JobDB, JobDBError
@@ -23,6 +23,7 @@ from pipeline.store import StoreError
 from .aggressors import Aggressors
 from .analysis import Analyses
 from .behind import Behind
+from .held_up import HeldUp
 from .live import Live
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ JOBS_AT_ONCE = 50
 TURN_S = 10.0
 NICE = 19
 JOIN_S = 10.0
+# No profile is of this version: what is written of one that was looked at by it leaves the job to be looked at.
+UNDONE = -1
 
 
 class Detector(Protocol):
@@ -57,10 +60,10 @@ class Detection:
     `_lock` owns what `status` tells."""
 
     def __init__(
-        self, jobdb: JobDB, analyses: Analyses, bounds: Bounds, live: Live, behind: Behind, limits: Limits | None = None, rules: Rules | None = None, detectors: tuple[Detector, ...] = (),
+        self, jobdb: JobDB, analyses: Analyses, bounds: Bounds, live: Live, behind: Behind, held_up: HeldUp, limits: Limits | None = None, rules: Rules | None = None, detectors: tuple[Detector, ...] = (),
         aggressors: Aggressors | None = None,
     ) -> None:  # fmt: skip
-        self._jobdb, self._analyses, self._bounds, self._live, self._behind, self._aggressors = jobdb, analyses, bounds, live, behind, aggressors
+        self._jobdb, self._analyses, self._bounds, self._live, self._behind, self._held_up, self._aggressors = jobdb, analyses, bounds, live, behind, held_up, aggressors
         self._detectors = (*(() if aggressors is None else (aggressors,)), *detectors)
         self._limits, self._rules = limits or Limits(), rules or Rules()
         self._stop, self._lock = threading.Event(), threading.Lock()
@@ -87,7 +90,7 @@ class Detection:
         how many what lay behind them could not be told, `failed`: that could not be looked at at all, `error`: why it cannot go on, else None, `live`, see `Live.status`, and what each detector tells, by its name."""
         with self._lock:
             return {
-                "jobs": self._looked, "findings": self._found, "runs": dict(self._runs), "took_s": self._took_s, "skipped": self._behind.skipped, "failed": self._failed, "error": self._error,
+                "jobs": self._looked, "findings": self._found, "runs": dict(self._runs), "took_s": self._took_s, "skipped": self._behind.skipped + self._held_up.skipped, "failed": self._failed, "error": self._error,
                 "live": self._live.status(),
                 **{one.name: one.status() for one in self._detectors},
             }  # fmt: skip
@@ -150,7 +153,7 @@ class Detection:
 
     def _look_at(self, jobs: Sequence[tuple[Job, int, Mapping[str, Any]]]) -> None:
         began_s = time.monotonic()
-        profile_of = {job.key: profile for job, _, profile in jobs}
+        profile_of, version_of = {job.key: profile for job, _, profile in jobs}, {job.key: version for job, version, _ in jobs}
         storms = self._jobdb.findings.under(METADATA_STORM, list(profile_of))
         looks = []
         for job, version, profile in jobs:
@@ -159,6 +162,11 @@ class Detection:
             looks.append(self._looked_behind(job, version, profile, storms.get(job.key)))
         judge = functools.partial(self._held_against, profile_of)
         looks = self._jobdb.findings.looked_at_all(looks, (*HARM, *SLOW), judge, scale=self._limits.scale, kept=self._limits.kept)
+        # What that rests on takes long to read: not while others wait to write.
+        slow = [self._with_servers(replace(look, version=version_of[look.job.key]), profile_of[look.job.key]) for look in looks if look.version == UNDONE]
+        if slow:
+            self._jobdb.findings.looked_at_all(slow, (*HARM, *SLOW))
+        looks = [*(look for look in looks if look.version != UNDONE), *slow]
         with self._lock:
             for look in looks:
                 self._looked, self._found = self._looked + 1, self._found + len(look.found)
@@ -173,8 +181,21 @@ class Detection:
         return Looked(job, version, found, past_run(job, profile, self._rules), kinds)
 
     def _held_against(self, profile_of: Mapping[str, Mapping[str, Any]], look: Looked, past: Sequence[tuple[int, bytes]], keys: Keys) -> Looked:
-        held = held_against(look, past, keys, profile_of[look.job.key], self._limits)
-        return held if self._aggressors is not None else replace(held, found=tuple(replace(one, is_explained=True) for one in held.found))
+        """One that was slow is not done."""
+        look = held_against(look, past, keys, profile_of[look.job.key], self._limits)
+        if look.run is None or look.run.status != SLOW_RUN:
+            return look
+        return replace(look, version=UNDONE, found=look.found if self._aggressors is not None else tuple(replace(one, is_explained=True) for one in look.found))
+
+    def _with_servers(self, look: Looked, profile: Mapping[str, Any]) -> Looked:
+        """One that was slow, with those of its servers that were; or one that did other work than the runs before it, as its servers tell."""
+        slow = next(one for one in look.found if one.kind == SLOW_JOB)
+        told = self._held_up.look(look.job, profile, slow)
+        others = tuple(one for one in look.found if one is not slow)
+        if told is None:
+            assert look.run is not None
+            return replace(look, found=others, run=replace(look.run, status=OTHER_WORK))
+        return replace(look, found=(*others, told))
 
     def _say(self, error: str | None) -> None:
         if error is not None and error != self._error and not self._stop.is_set():

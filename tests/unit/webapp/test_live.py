@@ -15,6 +15,7 @@ from webapp.api import detection
 from webapp.api.analysis import Analyses
 from webapp.api.behind import Behind
 from webapp.api.detection import Detection
+from webapp.api.held_up import HeldUp
 from webapp.api.live import AGAIN_S, RECONCILE_S, WINDOW_S, Live
 from webapp.api.threads import Threads
 
@@ -28,7 +29,7 @@ class Machine:
         self.db, self.store, self.now_s = JobDB(f"sqlite:///{tmp_path / 'j.db'}", user_name=lambda uid: None), FakeStore(), 0.0
         self.analyses = Analyses(self.store, self.db, Threads(1, threading.Semaphore(0)), clock=lambda: self.now_s)
         self.live = self.new_live()
-        self.detection = Detection(self.db, self.analyses, Bounds(), self.live, Behind(self.db, self.store, Bounds()))
+        self.detection = Detection(self.db, self.analyses, Bounds(), self.live, Behind(self.db, self.store, Bounds()), HeldUp(self.db, self.store))
 
     def new_live(self):
         return Live(self.db, self.store, self.analyses, Bounds(), Behind(self.db, self.store, Bounds()), clock=lambda: self.now_s, clock_ns=lambda: T0 + round(self.now_s * S))

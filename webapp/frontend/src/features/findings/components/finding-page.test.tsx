@@ -23,6 +23,9 @@ it("leads to what a finding is about, and users to no page of servers", () => {
   const user = list(false, ofNode, finding({ jobs: [{ job: "4711", role: "victim" }, { job: null, role: "aggressor" }] }));
   expect([user.includes("/servers/"), user.includes('href="/jobs/4711"'), user.includes("another job"), user.includes(">lasts<"), user.includes("on record")]).toEqual([false, true, true, true, true]);
   expect(list(true, finding({ jobs: [] }))).toContain("The system");
+  // A job that a brick held up, and who slowed it.
+  const heldUp = list(true, finding({ kind: "slow-job", node: "fwd2", component: "gluster_server", instance: "_b", jobs: [{ job: "4711", role: "subject" }, { job: "4712", role: "aggressor" }] }));
+  expect([heldUp.includes('href="/jobs/4711"'), heldUp.includes('href="/servers/fwd2?'), heldUp.includes("4712")]).toEqual([true, true, false]);
 });
 
 it("offers the kinds that are known, chosen or in view, once each", () => {

@@ -13,14 +13,16 @@ interface SubjectProps {
 
 const JOBS_SHOWN = 3;
 
-/** What a finding is about: its component, else its jobs. */
+/** What a finding is about: its component, else its jobs; of a job that a component held up both. */
 export function Subject({ finding, isAdmin, window }: SubjectProps) {
-  if (finding.node !== "") return <ComponentOf finding={finding} isAdmin={isAdmin} window={window} />;
-  if (finding.jobs.length === 0) return <>The system</>;
+  const component = finding.node !== "" && <ComponentOf finding={finding} isAdmin={isAdmin} window={window} />;
+  const jobs = component ? finding.jobs.filter(({ role }) => role === "subject") : finding.jobs;
+  if (jobs.length === 0) return <>{component || "The system"}</>;
   return (
     <>
-      {finding.jobs.slice(0, JOBS_SHOWN).map(({ job }, place) => <span key={place}>{place > 0 && ", "}<JobName job={job} /></span>)}
-      {finding.jobs.length > JOBS_SHOWN && ` and ${finding.jobs.length - JOBS_SHOWN} more`}
+      {jobs.slice(0, JOBS_SHOWN).map(({ job }, place) => <span key={place}>{place > 0 && ", "}<JobName job={job} /></span>)}
+      {jobs.length > JOBS_SHOWN && ` and ${jobs.length - JOBS_SHOWN} more`}
+      {component && <>, at {component}</>}
     </>
   );
 }
