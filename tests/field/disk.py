@@ -14,7 +14,7 @@ from tests.field.network import Node
 from tests.field.parts import program, run
 
 SIZE_MIB = 1024
-LIMIT = Path("/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device")
+LIMIT, READ_LIMIT = (Path(f"/sys/fs/cgroup/blkio/blkio.throttle.{way}_bps_device") for way in ("write", "read"))
 # Which devices were limited, and by the mark of whose process: a limit outlives the device. Root's alone.
 LIMITED = Path("/run/bellrock-field")
 
@@ -60,6 +60,15 @@ class Disk:
         """Has it be written to no faster, from now on."""
         LIMIT.write_text(f"{self.limited} {write_bytes_per_s}")
 
+    def limit_reads(self, bytes_per_s: int) -> None:
+        """Has it be read no faster, from now on; 0: as fast as it can."""
+        READ_LIMIT.write_text(f"{self.limited} {bytes_per_s}")
+
+    def forget(self, names: str) -> None:
+        """Has its server read some files from the disk, the next time: what it remembers of them it drops."""
+        for path in self._node.path(self.place).glob(names):
+            self._node.run("dd", f"if=/{path.relative_to(self._node.path(Path('/')))}", "iflag=nocache", "count=0", "status=none")
+
     def stop(self) -> None:
         """After its node."""
         if self.limited:
@@ -82,6 +91,7 @@ def _loop(of: Path) -> Path:
 
 
 def _release(device: str) -> None:
-    with contextlib.suppress(OSError):  # a device that is not there has no limit
-        LIMIT.write_text(f"{device} 0")
+    for limit in (LIMIT, READ_LIMIT):
+        with contextlib.suppress(OSError):  # a device that is not there has no limit
+            limit.write_text(f"{device} 0")
     (LIMITED / device).unlink(missing_ok=True)

@@ -5,6 +5,8 @@ Packages of Debian 12. Needs root."""
 from __future__ import annotations
 
 import contextlib
+import re
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +25,7 @@ OPTIONS = {
     "diagnostics.stats-dump-format": "json",
     "diagnostics.latency-measurement": "on",
     "diagnostics.count-fop-hits": "on",
-    # What `be_slow` turns on.
+    # What `Brick.delay` turns on.
     "debug.delay-gen": "posix",
     "delay-gen.delay-percentage": "0",
     "delay-gen.delay-duration": str(DELAY_NS // 1000),
@@ -54,14 +56,35 @@ class Brick(OnNode):
         """Sizes of the files that it has."""
         return [path.stat().st_size for path in self.node.path(self.place).glob(names)]
 
-    def be_slow(self) -> None:
-        """Has the brick take DELAY_NS longer over each write, once the volume is started. `gluster volume set` would have all bricks do so: only this
+    def delay(self, delay_ns: int) -> None:
+        """Has the brick take so much longer over each write, 0: none; from its next start on (`Gluster.restart`). `gluster volume set` would have all bricks do so: only this
         server's own copy of what a brick is made of is changed."""
-        volfile = self.folder / f"lib/vols/{VOLUME}/{VOLUME}.{self.node.address}.{str(self.place).strip('/').replace('/', '-')}.vol"
-        off, on = "option delay-percentage 0\n", "option delay-percentage 100\n"
+        volfile = self.folder / f"lib/vols/{VOLUME}/{VOLUME}.{self.node.address}.{self._in_names}.vol"
         text = volfile.read_text()
-        assert off in text, f"{volfile} has no delay to turn on"
-        volfile.write_text(text.replace(off, on))
+        for name, value in (("percentage", 100 if delay_ns else 0), ("duration", delay_ns // 1000)):
+            text, count = re.subn(rf"option delay-{name} \d+\n", f"option delay-{name} {value}\n", text)
+            assert count == 1, f"{volfile} has no delay-{name} to set"
+        volfile.write_text(text)
+
+    def process(self) -> int:
+        """The brick's pid on its node; -1 while there is none, 0 while another command is under way."""
+        with contextlib.suppress(subprocess.CalledProcessError):
+            answer = self.ask("--xml", "volume", "status", VOLUME, f"{self.node.address}:{self.place}")
+            if "<pid>" in answer:
+                return int(answer.split("<pid>")[1].split("<")[0])
+        return 0
+
+    def clients(self) -> set[str]:
+        """Addresses of those that are connected to the brick."""
+        with contextlib.suppress(subprocess.CalledProcessError):
+            rows = self.ask("volume", "status", VOLUME, f"{self.node.address}:{self.place}", "clients").splitlines()
+            return {row.partition(":")[0] for row in rows}
+        return set()
+
+    @property
+    def _in_names(self) -> str:
+        """Where the brick is, as glusterd's files are called."""
+        return str(self.place).strip("/").replace("/", "-")
 
     def prepare(self) -> None:
         super().prepare()
@@ -134,7 +157,7 @@ class Mount(OnNode):
 
 class Gluster:
     """`start` brings up bricks, volume and mounts on nodes that run. servers: by node, how many bytes a second its disk can be written; slow: the name of the one that
-    takes DELAY_NS longer over each write; place: where clients mount the volume."""
+    takes DELAY_NS longer over each write, "": none; place: where clients mount the volume."""
 
     def __init__(self, folder: Path, servers: Mapping[Node, int], slow: str, clients: Sequence[Node], place: Path) -> None:
         self.bricks = {node.name: Brick(folder / node.name, node, speed) for node, speed in servers.items()}
@@ -158,7 +181,8 @@ class Gluster:
         first.ask("volume", "create", VOLUME, *(f"{brick.node.address}:{brick.place}" for brick in self.bricks.values()), "force")
         for name, value in OPTIONS.items():
             first.ask("volume", "set", VOLUME, name, value)
-        self.bricks[self._slow].be_slow()
+        if self._slow:
+            self.bricks[self._slow].delay(DELAY_NS)
         first.ask("volume", "start", VOLUME)
         self.place.mkdir()
         for mount in self._mounts:
@@ -170,6 +194,20 @@ class Gluster:
         (mount,) = [mount for mount in self._mounts if mount.node.name == node]
         mount.stop()
         mount.start()
+
+    def restart(self, node: str) -> None:
+        """Ends a brick at once, as a crash does, and starts it again, until all clients are back."""
+        brick, addresses = self.bricks[node], {mount.node.address for mount in self._mounts}
+        brick.node.run("kill", f"-{signal.SIGKILL.value}", str(brick.process()))
+        until(lambda: brick.process() <= 0, "glusterd knows that the brick is gone")
+
+        def is_back() -> bool:
+            with contextlib.suppress(subprocess.CalledProcessError):  # another command may be under way
+                brick.ask("volume", "start", VOLUME, "force")
+            return brick.process() > 0
+
+        until(is_back, "the brick is back")
+        until(lambda: addresses <= brick.clients(), "the clients are back")
 
     def stop(self) -> None:
         """Ends all of it; what fails does not keep the rest."""

@@ -66,7 +66,7 @@ class Agent(OnNode):
 
 class Machine:
     """nodes: the compute nodes' names; those of `late` get no agent before `agents[name].start()`. clocks: seconds by which nodes' clocks are ahead.
-    forwards: with GlusterFS, which the nodes mount at `work`; as_lustre: its servers pass for Lustre's. centre: by default the embedded server."""
+    forwards: with GlusterFS, which the nodes mount at `work`; as_lustre: its servers pass for Lustre's; slow: which of these is slow from the start, "": none. centre: by default the embedded server."""
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class Machine:
         forwards: bool = False,
         centre: Centre | None = None,
         as_lustre: bool = False,
+        slow: str = SLOW,
     ) -> None:
         self.folder, self._late = folder, late
         self.shared = folder / "shared"  # of all nodes, and of this machine
@@ -86,7 +87,7 @@ class Machine:
         self.nodes = {name: Node(folder / f"node-{name}", self._fabric, name, folder) for name in (*nodes, *(SERVERS if forwards else ()))}
         compute = [self.nodes[name] for name in nodes]
         servers = {self.nodes[name]: speed for name, speed in SERVERS.items()} if forwards else {}
-        self.gluster = Gluster(folder / "gluster", servers, SLOW, compute, self.work) if forwards else None
+        self.gluster = Gluster(folder / "gluster", servers, slow, compute, self.work) if forwards else None
         self.lustre = Lustre(folder / "lustre", self.gluster, compute) if self.gluster is not None and as_lustre else None
         self.slurm = Slurm(folder / "slurm", self._fabric, compute, self._hooks())
         clocks = clocks or {}

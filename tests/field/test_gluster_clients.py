@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.field.conftest import started
-from tests.field.gluster import VOLUME, Brick, Gluster
+from tests.field.gluster import Gluster
 from tests.field.machine import Machine
 from tests.wait import until
 
@@ -104,33 +101,8 @@ def test_a_client_that_connects_anew_is_counted_on(clients: Clients) -> None:
 def test_a_brick_that_is_killed_counts_nothing_twice(clients: Clients) -> None:
     clients.looked()
     before = {node: clients.received(node) for node in WRITTEN}
-    brick = clients.brick
-    brick.node.run("kill", f"-{signal.SIGKILL.value}", str(_process(brick)))
-    until(lambda: _process(brick) <= 0, "glusterd knows that the brick is gone")
-
-    def is_back() -> bool:
-        with contextlib.suppress(subprocess.CalledProcessError):  # another command may be under way
-            brick.ask("volume", "start", VOLUME, "force")
-        return _process(brick) > 0
-
-    until(is_back, "the brick is back")
-    until(lambda: _connected(clients), "the clients are back")
+    clients.gluster.restart(clients.server)
     for node in WRITTEN:
         clients.write(node)
     clients.told_once(before)
 
-
-def _process(brick: Brick) -> int:
-    """Its pid on its node; -1 while there is none, 0 while another command is under way."""
-    with contextlib.suppress(subprocess.CalledProcessError):
-        answer = brick.ask("--xml", "volume", "status", VOLUME, f"{brick.node.address}:{brick.place}")
-        if "<pid>" in answer:
-            return int(answer.split("<pid>")[1].split("<")[0])
-    return 0
-
-
-def _connected(clients: Clients) -> bool:
-    with contextlib.suppress(subprocess.CalledProcessError):
-        answer = clients.brick.ask("volume", "status", VOLUME, f"{clients.brick.node.address}:{clients.brick.place}", "clients")
-        return all(f"{clients.machine.nodes[node].address}:" in answer for node in WRITTEN)
-    return False
