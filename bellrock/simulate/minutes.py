@@ -32,7 +32,8 @@ JOB_LAYERS = ("forwarding", "storage", "metadata")
 class ForwardingMinutes:
     """Forwarding nodes, shape (minutes, nodes), whole numbers where nothing else is told. {read,write}_bytes, {read,write}_ops, metadata_ops: what its mount was
     asked for, bytes and requests. service_s, wait_s: how long the LWFS server's requests were served and waited, summed, s, floats, shape (minutes, nodes, 3) by
-    `forwarding.KINDS`. queue: requests that waited, mean of the seconds, float. rpcs, rpc_us: requests to targets, and how long all took, us. hits, misses, discards:
+    `forwarding.KINDS`. exe: what its log told of service until then, which it does each thousand requests: how many took how long, shape (minutes, nodes, 3, buckets) by
+    `forwarding.BOUNDS_S`. queue: requests that waited, mean of the seconds, float. rpcs, rpc_us: requests to targets, and how long all took, us. hits, misses, discards:
     of its read-ahead, pages."""
 
     read_bytes: np.ndarray
@@ -42,6 +43,7 @@ class ForwardingMinutes:
     metadata_ops: np.ndarray
     service_s: np.ndarray
     wait_s: np.ndarray
+    exe: np.ndarray
     queue: np.ndarray
     rpcs: np.ndarray
     rpc_us: np.ndarray
@@ -148,7 +150,7 @@ def minutes(machine: VirtualMachine, each_s: int = DAY_S, every_s: int = LOOK_S)
     are not cut at looks."""
     if MINUTE_S % every_s or each_s % MINUTE_S:
         raise UsageError(f"looks each {every_s} s, and parts of {each_s} s, do not end with minutes", "take looks that divide 60 s, and parts of whole minutes")
-    before = _ReadAhead(machine.plan.machine.forwarders)
+    before = _Before(machine.plan.machine.forwarders, machine.plan.seed)
     for begin_s, sight in _parts(machine, each_s, every_s):
         yield _Part(sight, begin_s).minutes(before)
 
@@ -174,7 +176,7 @@ def _parts(machine: VirtualMachine, each_s: int, every_s: int) -> Iterator[tuple
             layers.append(Layer([_from(rows.take(rows.begin_ms < until_ms), begin_s * 1000)]))
             left[layer] = [rows.take(rows.end_ms > until_ms)]
         activity = Activity(*layers, seconds * 1000, {})
-        yield begin_s, Sight(plan.machine, _shifted(plan.holds_up, begin_s), activity, plan.start_ns // S + begin_s, every_s, True, plan.noise, begin_s)
+        yield begin_s, Sight(plan.machine, _shifted(plan.holds_up, begin_s), activity, plan.start_ns // S + begin_s, every_s, True, plan.noise, begin_s, plan.seed)
 
 
 def _from(rows: Rows, zero_ms: int) -> Rows:
@@ -185,10 +187,13 @@ def _shifted(faults: Sequence[Fault], zero_s: int) -> list[Fault]:
     return [replace(fault, begin_s=fault.begin_s - zero_s, end_s=fault.end_s - zero_s) for fault in faults if fault.end_s > zero_s]
 
 
-class _ReadAhead:
-    """What mounts' read-ahead had been asked for and fetched, bytes, and thrown away, pages, before the part that comes, shape (nodes,)."""
+class _Before:
+    """What forwarding nodes had done before the part that comes. asked, fetched, discarded: what mounts' read-ahead was asked for and fetched, bytes, and threw away, pages, shape (nodes,); counted: by
+    LWFS servers; told: what their logs had told of it, shape (nodes, 3, buckets)."""
 
-    def __init__(self, forwarders: int) -> None:
+    def __init__(self, forwarders: int, seed: int) -> None:
+        self.counted = [forwarding.Counted(seed, number) for number in range(forwarders)]
+        self.told = np.zeros((forwarders, len(forwarding.KINDS), len(forwarding.BOUNDS_S) + 1), dtype=np.int64)
         self.asked, self.fetched, self.discarded = (np.zeros(forwarders, dtype=np.int64) for _ in range(3))
 
 
@@ -205,7 +210,7 @@ class _Part:
         self._rpcs, self._rpc_us = (np.zeros((self._minutes, machine.forwarders), dtype=np.int64) for _ in range(2))
         self._fetched = np.zeros((sight.looks + 1, machine.forwarders), dtype=np.int64)
 
-    def minutes(self, before: _ReadAhead) -> Minutes:
+    def minutes(self, before: _Before) -> Minutes:
         targets = self._targets()
         told, seen = (self._forwarding(before), targets, self._metadata()), self._seen()
         for kind, is_seen in zip(told, (seen.forwarding, seen.targets, seen.metadata), strict=True):
@@ -257,17 +262,22 @@ class _Part:
             np.add.at(self._fetched, (look[op == 0], source[op == 0]), bytes_[op == 0])
         return told
 
-    def _forwarding(self, before: _ReadAhead) -> ForwardingMinutes:
+    def _forwarding(self, before: _Before) -> ForwardingMinutes:
         machine, sight = self._sight.machine, self._sight
         shape = (self._minutes, machine.forwarders)
         whole = {name: np.zeros(shape, dtype=np.int64) for name in ("read_bytes", "write_bytes", "read_ops", "write_ops", "metadata_ops", "hits", "misses", "discards")}
         service_s, wait_s = (np.zeros((*shape, len(forwarding.KINDS))) for _ in range(2))
+        exe = np.zeros((*shape, *before.told.shape[1:]), dtype=np.int64)
         for number in range(machine.forwarders):
             load = forwarding.Load(sight, number)
-            for kind, operations in enumerate(forwarding.KINDS.values()):
-                served = load.served(operations)
-                for sums, times_s in ((service_s, served.service_s), (wait_s, served.wait_s)):
-                    np.add.at(sums[:, number, kind], served.second // MINUTE_S, served.count * times_s)
+            served = [load.served(operations) for operations in forwarding.KINDS.values()]
+            for kind, of in enumerate(served):
+                for sums, times_s in ((service_s, of.service_s), (wait_s, of.wait_s)):
+                    np.add.at(sums[:, number, kind], of.second // MINUTE_S, of.count * times_s)
+            second, by = before.counted[number].add(served, sight.seconds)
+            exe_by = np.concatenate([before.told[number][:, None], by[[not is_wait for _, is_wait in forwarding.TIMES]]], axis=1)
+            np.add.at(exe[:, number], second // MINUTE_S, np.diff(exe_by, axis=1).swapaxes(0, 1))
+            before.told[number] = exe_by[:, -1]
             done = self._moved(load.rows)
             self._count_jobs("forwarding", load.rows, done, number)
             op, minute = load.rows.op[done.row], self._minute(done.look)
@@ -284,7 +294,7 @@ class _Part:
             for name, told in (("hits", "hits"), ("misses", "misses"), ("discards", "read_but_discarded")):
                 whole[name][:, number] = np.diff(pages[told][:: self._each])
         queue = wait_s.sum(axis=2) / MINUTE_S
-        return ForwardingMinutes(**whole, service_s=service_s, wait_s=wait_s, queue=queue, rpcs=self._rpcs, rpc_us=self._rpc_us)
+        return ForwardingMinutes(**whole, service_s=service_s, wait_s=wait_s, exe=exe, queue=queue, rpcs=self._rpcs, rpc_us=self._rpc_us)
 
     def _metadata(self) -> MetadataMinutes:
         machine, sight = self._sight.machine, self._sight

@@ -92,7 +92,7 @@ class Activity:
 @dataclass(frozen=True)
 class Sight:
     """What all servers' files are made from. Looks are numbered from 0, when all counters are 0, to `looks`, `every_s` seconds apart, from `start_s` on, since
-    the epoch. with_jobs: jobs' names reach the servers. noise: what there is besides faults; begin_s: where on its clock the first look is."""
+    the epoch. with_jobs: jobs' names reach the servers. noise: what there is besides faults; begin_s: where on its clock the first look is. seed: of what requests took."""
 
     machine: Machine
     faults: Sequence[Fault]
@@ -102,6 +102,7 @@ class Sight:
     with_jobs: bool
     noise: Noise | None = None
     begin_s: int = 0
+    seed: int = 0
 
     def slowness(self, layer: str, component: int) -> np.ndarray:
         """How many times its usual time a component takes for its work, in each second, shape (seconds,)."""

@@ -22,6 +22,8 @@ GROUP_REQUESTS = 1000
 # Where its buckets of times end, s: the agent's default.
 BOUNDS_S = tuple(10.0**digits / 1e6 for digits in range(1, 8))
 KINDS = {"Read": ("read",), "Write": ("write",), "Meta": tuple(name for name in OPS if name not in ("start", "read", "write"))}
+# What it tells how long it took: of which of KINDS, and whether that is their wait.
+TIMES = tuple((kind, is_wait) for kind in range(len(KINDS)) for is_wait in (False, True))
 READ, WRITE = OPS.index("read"), OPS.index("write")
 # The kernel keeps its one mount there.
 MOUNT = "ffff880800000000"
@@ -68,28 +70,48 @@ class Served:
     wait_s: np.ndarray
 
 
+class Counted:
+    """What the LWFS server of a node has counted of `TIMES`, one part of the time after the other. requests: all so far; by: how many fell into each bucket, shape (TIMES, buckets)."""
+
+    def __init__(self, seed: int, number: int) -> None:
+        self.requests, self.by = 0, np.zeros((len(TIMES), len(BOUNDS_S) + 1), dtype=np.int64)
+        self._rngs = [queueing.drawn(seed, 0, number, place) for place in range(len(TIMES))]
+
+    def add(self, served: Sequence["Served"], seconds: int) -> tuple[np.ndarray, np.ndarray]:
+        """What it served in the next part, by `KINDS`. Returns the seconds of it in which another thousand of requests was full, when it tells what it counted, and what it had counted by the end of each,
+        shape (TIMES, told, buckets)."""
+        total = np.zeros(seconds, dtype=np.int64)
+        for of in served:
+            total[of.second] += of.count
+        full = (self.requests + np.cumsum(total)) // GROUP_REQUESTS
+        told = np.flatnonzero(np.diff(full, prepend=self.requests // GROUP_REQUESTS))
+        self.requests += int(total.sum())
+        by = np.zeros((len(TIMES), len(told), self.by.shape[1]), dtype=np.int64)
+        for place, ((kind, is_wait), rng) in enumerate(zip(TIMES, self._rngs, strict=True)):
+            of = served[kind]
+            parts = np.cumsum(queueing.spread(of.count, of.wait_s if is_wait else of.service_s, BOUNDS_S, rng), axis=0)
+            until = np.concatenate([np.zeros((1, parts.shape[1]), dtype=np.int64), parts]) + self.by[place]
+            by[place], self.by[place] = until[np.searchsorted(of.second, told, side="right")], until[-1]
+        return told, by
+
+
 def write_log(sight: Sight, number: int, log: TextIO) -> None:
     """The log of a node's LWFS server: nothing yet, a second before the machine begins to work; then at each second in which another thousand of requests was
     full what it had counted by that second's end. UTC."""
-    load, seconds = Load(sight, number), sight.seconds
-    lines: list[tuple[str, np.ndarray]] = []
-    total, queued = np.zeros(seconds, dtype=np.int64), np.zeros(seconds)
-    for kind, operations in KINDS.items():
-        served = load.served(operations)
-        for what, mean in (("exe", served.service_s), ("wait", served.wait_s)):
-            buckets = np.zeros((seconds, len(BOUNDS_S) + 1), dtype=np.int64)
-            buckets[served.second] = queueing.spread(served.count, mean, BOUNDS_S)
-            lines.append((f"{kind} {what}", np.cumsum(buckets, axis=0)))
-        total[served.second] += served.count
+    load = Load(sight, number)
+    served = [load.served(operations) for operations in KINDS.values()]
+    names_ = [f"{name} {'wait' if is_wait else 'exe'}" for name in KINDS for is_wait in (False, True)]
+    queued = np.zeros(sight.seconds)
+    for of in served:
         # Little's law.
-        queued[served.second] += served.count * served.wait_s
-    groups = np.cumsum(total) // GROUP_REQUESTS
-    for name, _ in lines:
+        queued[of.second] += of.count * of.wait_s
+    for name in names_:
         log.write(f"{_stamp(sight.start_s - 1)}{name}:{' 0' * (len(BOUNDS_S) + 1)}\n")
     log.write(f"{_stamp(sight.start_s - 1)}queue length: 0\n")
-    for second in np.flatnonzero(np.diff(groups, prepend=0)).tolist():
+    seconds, by = Counted(sight.seed, number).add(served, sight.seconds)
+    for place, second in enumerate(seconds.tolist()):
         stamp = _stamp(sight.start_s + second)
-        told = [f"{stamp}{name}: {' '.join(map(str, buckets[second].tolist()))}\n" for name, buckets in lines]
+        told = [f"{stamp}{name}: {' '.join(map(str, buckets[place].tolist()))}\n" for name, buckets in zip(names_, by, strict=True)]
         log.write("".join(told) + f"{stamp}queue length: {round(float(queued[second]))}\n")
 
 

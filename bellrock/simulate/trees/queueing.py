@@ -16,7 +16,7 @@ from bellrock.simulate.faults import SLOWS, Fault
 RHO_MAX = 0.999
 # No request finds more before it.
 DEPTH_MAX = 10_000
-# Parts of an exponential distribution are whole multiples of this, so that no two processors round differently.
+# Parts of an exponential distribution are whole multiples of one by this, so that no two processors, and no two ways of cutting the time, round differently.
 PARTS = 1_000_000
 
 
@@ -65,10 +65,15 @@ def over(values: np.ndarray, weight: np.ndarray, every: int) -> np.ndarray:
     return np.divide(np.add.reduceat(values * weight, begins), weights, out=np.zeros(len(begins)), where=weights > 0)
 
 
-def spread(count: np.ndarray, mean: np.ndarray, bounds: tuple[float, ...]) -> np.ndarray:
-    """How many of `count` requests last up to each bound, and beyond the last, where their times are distributed exponentially around `mean`; each sums up
-    to its count, shape (n, bounds + 1)."""
+def drawn(seed: int, *of: int) -> np.random.Generator:
+    """Draws what requests of a server took; of: which server and what of it, a sequence of its own each."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1 << 31, 6, *of)))
+
+
+def spread(count: np.ndarray, mean: np.ndarray, bounds: tuple[float, ...], rng: np.random.Generator) -> np.ndarray:
+    """How many of `count` requests last up to each bound, and beyond the last, where each one's time is drawn from an exponential distribution around `mean`; each sums up
+    to its count, shape (n, bounds + 1). Drawn in order: cut into several calls it comes to the same."""
     ratio = np.array(bounds) / np.maximum(mean, 1e-12)[:, None]
-    share = PARTS - np.rint(np.exp(-np.minimum(ratio, 700.0)) * PARTS).astype(np.int64)
-    until = np.column_stack((np.zeros(len(count), dtype=np.int64), count[:, None] * share // PARTS, count))
-    return np.diff(until, axis=1)
+    share = PARTS - np.rint(np.exp(-np.minimum(ratio, 700.0)) * PARTS)
+    parts = np.diff(np.column_stack((np.zeros(len(count)), share, np.full(len(count), float(PARTS)))), axis=1)
+    return rng.multinomial(count, parts / PARTS)

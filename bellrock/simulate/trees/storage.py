@@ -48,7 +48,7 @@ class Target:
     def __init__(self, sight: Sight, number: int, queue: Queue) -> None:
         machine, rows = sight.machine, sight.activity.storage.of(number)
         self.name = f"{machine.file_system}-{names.target(number)}"
-        self._queue = queue
+        self._queue, self._rng = queue, queueing.drawn(sight.seed, 1, number)
         self._rows, self._job_ids = rows, sight.activity.job_ids
         self._moved = moved(rows, sight.every_s * 1000)
         self._files = object_target(self.name, sight.with_jobs)
@@ -101,7 +101,7 @@ class Target:
     def _tell(self, is_write: bool, size: int, count: int, service_s: float, wait_s: float) -> None:
         self._disk.add_rpcs(is_write, size, count)
         self._disk.add_ios(is_write, size, round(wait_s / service_s), count)
-        for row, part in enumerate(queueing.spread(np.array([count]), np.array([service_s]), _TIME_BOUNDS)[0].tolist()):
+        for row, part in enumerate(queueing.spread(np.array([count]), np.array([service_s]), _TIME_BOUNDS, self._rng)[0].tolist()):
             self._disk.add_times(is_write, row, part)
 
     def _counted(self, second: int) -> Iterator[File]:

@@ -38,7 +38,7 @@ def write_servers(
     plan = machine.plan
     description = plan.machine
     activity = gather(description, plan.faults, machine.jobs(), plan.start_ns)
-    sight = Sight(description, plan.holds_up, activity, plan.start_ns // S, every_s, with_jobs, plan.noise)
+    sight = Sight(description, plan.holds_up, activity, plan.start_ns // S, every_s, with_jobs, plan.noise, seed=plan.seed)
     nodes = folder / "nodes"
     nodes.mkdir(parents=True, exist_ok=True)
     told: dict[str, dict[str, int]] = {}

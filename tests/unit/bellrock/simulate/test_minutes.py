@@ -105,6 +105,7 @@ def test_a_forwarding_nodes_service_is_that_of_its_log(trees, whole):
         # Of the log's last line some hundred requests may be missing; a bucket ends ten times later than it begins.
         counted = whole.forwarding.read_ops if kind == "Read" else whole.forwarding.write_ops if kind == "Write" else whole.forwarding.metadata_ops
         assert 0 <= counted[:, 0].sum() - buckets.sum() < 1000
+        assert whole.forwarding.exe[:, 0, place].sum(axis=0).tolist() == buckets.tolist()
         mean_s = whole.forwarding.service_s[:, 0, place].sum() / max(counted[:, 0].sum(), 1)
         assert 0.05 < mean_s / ((buckets * 10.0 ** np.arange(-5, 3)).sum() / max(buckets.sum(), 1)) < 1.5
     assert whole.forwarding.queue.max() > 0

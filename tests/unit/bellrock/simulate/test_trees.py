@@ -123,10 +123,17 @@ def test_work_is_spread_over_its_seconds():
 @pytest.mark.parametrize("mean", [0.0, 1e-6, 0.004, 3.0, 1e4])
 def test_times_are_spread_exponentially_and_none_is_lost(mean):
     bounds = (0.001, 0.01, 0.1)
-    parts = queueing.spread(np.array([1_000_003, 0, 1]), np.array([mean] * 3), bounds)
-    assert parts.sum(axis=1).tolist() == [1_000_003, 0, 1] and (parts >= 0).all()
+    # Of one request each as well as of many at once.
+    counts = np.array([200_003, 0, *[1] * 200_000])
+    parts = queueing.spread(counts, np.full(len(counts), mean), bounds, queueing.drawn(1, 0))
+    assert (parts.sum(axis=1) == counts).all() and (parts >= 0).all()
     expected = [1 - (exp(-bound / mean) if mean else 0) for bound in bounds]
-    assert (np.cumsum(parts[0])[:3] / 1_000_003).tolist() == pytest.approx(expected, abs=3e-6)
+    for many in (parts[0], parts[2:].sum(axis=0)):
+        # Five standard deviations.
+        assert (np.cumsum(many)[:3] / many.sum()).tolist() == pytest.approx(expected, abs=0.006)
+    rng = queueing.drawn(1, 0)
+    cut = [queueing.spread(counts[part], np.full(len(counts), mean)[part], bounds, rng) for part in (slice(0, 7), slice(7, None))]
+    assert (np.concatenate(cut) == parts).all()
 
 
 def test_an_archive_of_looks_is_one_that_tar_reads(tmp_path):
