@@ -209,7 +209,7 @@ class Findings:
     slow_scale: float = _between(1.0, 100.0, default=1.25)
     interference: bool = True
     slow_osts: bool = True
-    slow_forwarding: bool = False
+    slow_forwarding: bool = True
     servers_learn_hours: int = _between(1, 24 * 30, default=24)
     servers_first_days: int = _between(1, 3650, default=7)
     servers_delay_s: int = _between(0, 86_400, default=300)

@@ -25,6 +25,8 @@ NAMES_MAX = 400
 READ, WRITE, METADATA = "read", "write", "metadata"
 # Of fewer requests in a minute buckets tell too little: one is as good as nothing, and who writes them rounds. In one of exponential times the logarithm's mean is Euler's constant below the mean's.
 BUCKETS_LEAST, EULER = 100, 0.5772156649
+# An LWFS server tells of each thousand requests: of some that were done in the minute before, as large as others. Where those of the two differ by more, nobody knows how large these were.
+SIZES_ALIKE = 1.25
 _WANTED = ("read", "write", "meta_exe")
 
 
@@ -193,7 +195,7 @@ def _of_forwarding(spread: ByMinute, what: str, sizes: Mapping[str, np.ndarray])
 
 
 def _sizes(store: Store, kind: Kind, first: int, until: int, most: int, nodes: Sequence[str]) -> tuple[dict[str, np.ndarray], int]:
-    """By class, the mean size of what each of some nodes asked its mounts for in a minute and the one before, shape (minutes, nodes), NaN where that is not known; and how many samples were read."""
+    """By class, how large the requests of each of some nodes were (`mean_sizes`), shape (minutes, nodes); and how many samples were read."""
     of = COMPONENTS[str(kind.sizes)].name
     from_ns, to_ns = (first - 1) * MINUTE_NS, until * MINUTE_NS - 1
     heard = [one for one in store.components(max(from_ns, 0), to_ns, kinds=[of]) if one.node in set(nodes)]
@@ -210,9 +212,16 @@ def _sizes(store: Store, kind: Kind, first: int, until: int, most: int, nodes: S
             here = [place for place, node in enumerate(nodes) if node == of_node]
             for sums, values in zip(by_node, (ops, bytes_), strict=True):
                 sums[:, here] += values[:, [number]]
-        ops, bytes_ = (sums[1:] + sums[:-1] for sums in by_node)
-        found[what] = np.divide(bytes_, ops, out=unknown.copy(), where=ops > 0)
+        found[what] = mean_sizes(*by_node)
     return found, len(table)
+
+
+def mean_sizes(ops: np.ndarray, bytes_: np.ndarray) -> np.ndarray:
+    """The mean size of requests in each minute but the first and the one before it, shape (minutes - 1, nodes), NaN where there were none, or where those of the one differ from those of the other."""
+    size = np.divide(bytes_, ops, out=np.full(ops.shape, np.nan), where=ops > 0)
+    is_alike = np.fmax(size[1:], size[:-1]) <= SIZES_ALIKE * np.fmin(size[1:], size[:-1])
+    ops, bytes_ = (sums[1:] + sums[:-1] for sums in (ops, bytes_))
+    return np.divide(bytes_, ops, out=np.full(ops.shape, np.nan), where=is_alike)
 
 
 def _once(overlap_ns: np.ndarray, length_ns: np.ndarray, of: tuple[np.ndarray, ...], shape: tuple[int, int]) -> np.ndarray:

@@ -24,29 +24,27 @@ from pathlib import Path
 
 import numpy as np
 
-from anomaly.episodes import Episode, Screening
-from anomaly.service import Past, slowness
+from anomaly.followed import Served
+from anomaly.slow import Rules, Spell, Watch
+from anomaly.slow_findings import SLOW_FORWARDING, SLOW_OST
 from bellrock.simulate.minutes import JOB_LAYERS, Minutes
+from bellrock.simulate.trees.forwarding import BOUNDS_S
+from pipeline.served import BUCKETS_LEAST, FORWARDING, mean_sizes
 from tests.bench import _interference, _large_jobs, _month, _rules, _slow_jobs
 from tests.bench._month import FAULTS, Month, make
+from webapp.api.slow_servers import UNSURE
 
 SEEDS, DAYS = "101,102", "30"
 LOADED_MINUTES = 10
 LAYER_OF = {"slow-ost": "storage", "slow-forwarding": "forwarding"}
 STRENGTHS = ((1.3, 2.0), (2.0, 4.0), (4.0, 8.0), (8.0, 20.0))
 WEEK_MINUTES = 7 * 24 * 60
+# As shipped. Of a target's service the months tell in all, not of reads and writes apart.
+RULES = {"storage": Rules(("all",), unsure=UNSURE[SLOW_OST]), "forwarding": Rules(FORWARDING.classes, unsure=UNSURE[SLOW_FORWARDING])}
+# Middles of an LWFS server's buckets, s, as they are read; the last has no end.
+MIDDLES_S = (np.array((0.0, *BOUNDS_S)) + np.array((*BOUNDS_S, BOUNDS_S[-1]))) / 2
 # Of a finding: component, first minute, minute after the last, minute in which it was known, and whether it is reported.
 COMPONENT, BEGIN, END, FOUND, REPORTED = range(5)
-
-
-@dataclass(frozen=True)
-class Served:
-    """What servers of one layer did, shape (minutes, components, kinds of requests), service in s; seen: shape (minutes, components)."""
-
-    ops: np.ndarray
-    bytes: np.ndarray
-    service_s: np.ndarray
-    seen: np.ndarray
 
 
 @dataclass
@@ -65,58 +63,42 @@ class Score:
         return float(2 * hit / max(len(of) + hit + self.false, 1))
 
 
-def served(part: Minutes, layer: str) -> Served:
-    """One layer's part of some minutes."""
+def demand(part: Minutes, layer: str) -> tuple[np.ndarray, np.ndarray]:
+    """Requests that a layer's servers were asked for, and how long these took, s, shape (minutes, components)."""
     if layer == "storage":
-        told = part.targets
-        figures = (told.read_ops + told.write_ops, told.read_bytes + told.write_bytes, told.service_us / 1e6)
-        return Served(*(values[..., None] for values in figures), seen=part.seen.targets)
+        return part.targets.read_ops + part.targets.write_ops, part.targets.service_us / 1e6
     node = part.forwarding
-    nothing = np.zeros_like(node.read_bytes)
-    ops, bytes_ = np.stack([node.read_ops, node.write_ops, node.metadata_ops], axis=-1), np.stack([node.read_bytes, node.write_bytes, nothing], axis=-1)
-    # The server's log tells seconds by kind; where the two do not agree on which there was, nothing can be said.
-    return Served(ops, bytes_, np.where(ops > 0, node.service_s, 0.0), part.seen.forwarding)
+    return node.read_ops + node.write_ops + node.metadata_ops, node.service_s.sum(axis=-1)
 
 
-class Detector:
-    """What `anomaly` finds in one layer, a day after the other: each is held against the days before, the first against itself."""
+def served(part: Minutes, layer: str) -> Served:
+    """What a layer's servers tell of some minutes, as `pipeline.served` reads it."""
+    if layer == "storage":
+        of = part.targets
+        ops, bytes_, service_s, seen = of.read_ops + of.write_ops, of.read_bytes + of.write_bytes, of.service_us / 1e6, part.seen.targets
+        told = [values[..., None].astype(float) for values in (ops, bytes_, service_s)]
+    else:
+        node, seen = part.forwarding, part.seen.forwarding
+        # Of the minute before the first nothing is held.
+        before = [[np.pad(values, ((1, 0), (0, 0))) for values in one] for one in ((node.read_ops, node.read_bytes), (node.write_ops, node.write_bytes))]
+        size = np.stack([*(mean_sizes(*one) for one in before), np.zeros(seen.shape)], axis=-1)
+        count, took_s = node.exe.sum(axis=-1), (node.exe * MIDDLES_S).sum(axis=-1)
+        is_known = (count >= BUCKETS_LEAST) & ~np.isnan(size)
+        told = [np.where(is_known, values, 0.0) for values in (count, count * np.nan_to_num(size), took_s)]
+    keys = [str(number) for number in range(seen.shape[1])]
+    return Served(keys, [("", key) for key in keys], *told, seen)
 
-    def __init__(self) -> None:
-        self._pasts: list[Past] = []
-        self._screening: Screening | None = None
-        self._ended: list[Episode] = []
 
-    def advance(self, day: Served) -> None:
-        is_first = self._screening is None
-        if self._screening is None:
-            self._screening = Screening(day.ops.shape[1])
-            self._pasts = [Past() for _ in range(day.ops.shape[2])]
-            self._learn(day)
-        costs = [past.cost() for past in self._pasts]
-        taken_s, expected_s, ops, moved, moving_s = (np.zeros(day.ops.shape[:2]) for _ in range(5))
-        for kind, cost in enumerate(costs):
-            if cost is not None:
-                taken_s += day.service_s[..., kind]
-                expected_s += cost.expected_s(day.ops[..., kind], day.bytes[..., kind])
-                ops += day.ops[..., kind]
-                moved += day.bytes[..., kind]
-                moving_s += np.where(day.bytes[..., kind] > 0, day.service_s[..., kind], 0.0)
-        known = [cost for cost in costs if cost is not None]
-        spread = max((cost.spread for cost in known), default=1.0)
-        peak = max((cost.peak_bytes_s for cost in known), default=0.0)
-        share = np.divide(moved, moving_s * peak, out=np.full(moved.shape, np.nan), where=moving_s * peak > 0)
-        self._ended += self._screening.advance(*slowness(taken_s, expected_s, ops, spread), share, day.seen, spread)
-        if not is_first:
-            self._learn(day)
-
-    def findings(self) -> np.ndarray:
-        """All so far, shape (findings, 5)."""
-        found = [*self._ended, *(self._screening.open() if self._screening is not None else [])]
-        return np.array([(one.component, one.begin, one.end, one.found, one.is_reported) for one in found], dtype=float).reshape(-1, 5)
-
-    def _learn(self, day: Served) -> None:
-        for kind, past in enumerate(self._pasts):
-            past.add(day.ops[..., kind], day.bytes[..., kind], day.service_s[..., kind])
+def found_in(month: Month, layer: str) -> np.ndarray:
+    """What the detector finds as shipped, shape (findings, 5); times in minutes since the machine began to work."""
+    watch, spells = Watch(RULES[layer], 0), list[Spell]()
+    for part in month.parts():
+        told = served(part, layer)
+        # The first day is looked at once it was learnt from.
+        while watch.at < part.first + len(told.seen):
+            spells += watch.advance(len(told.seen), told)
+    at = [(spell.key, spell.episode) for spell in (*spells, *watch.open())]
+    return np.array([(int(key), one.begin, one.end, one.found, one.is_reported) for key, one in at], dtype=float).reshape(-1, 5)
 
 
 def months(folder: Path, seeds: list[int], days: float, faults: str) -> Iterator[Month]:
@@ -131,16 +113,14 @@ def months(folder: Path, seeds: list[int], days: float, faults: str) -> Iterator
 
 def found_by(month: Month, layer: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """What each way finds in one layer of a month, and whether there was a load, shape (minutes, components)."""
-    detector, days, jobs = Detector(), [], []
+    days, jobs = [], []
     large = _large_jobs.large(month)
     for part in month.parts():
-        day = served(part, layer)
-        detector.advance(day)
-        jobs.append(_by_jobs(part, layer, large, day.seen))
-        days.append((day.ops.sum(axis=-1), day.service_s.sum(axis=-1)))
+        jobs.append(_by_jobs(part, layer, large, part.seen.targets if layer == "storage" else part.seen.forwarding))
+        days.append(demand(part, layer))
     ops, service_s = (np.concatenate(values) for values in zip(*days, strict=True))
     simple = {"beacon": _rules.joined(np.concatenate(jobs)), "z": _rules.z_score(ops, service_s)}
-    return {"anomaly": detector.findings(), **{name: np.pad(rows, ((0, 0), (0, 1))) for name, rows in simple.items()}}, ops > 0
+    return {"anomaly": found_in(month, layer), **{name: np.pad(rows, ((0, 0), (0, 1))) for name, rows in simple.items()}}, ops > 0
 
 
 def _by_jobs(part: Minutes, layer: str, large: np.ndarray, seen: np.ndarray) -> np.ndarray:

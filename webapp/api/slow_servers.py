@@ -40,8 +40,8 @@ JOBS_MAX, JOBS_NS = 50, 6 * 3600 * S
 # By kind of finding.
 KINDS: dict[str, Kind] = {SLOW_OST: OST, SLOW_FORWARDING: FORWARDING}
 CALLED = {SLOW_OST: "OST", SLOW_FORWARDING: "forwarding node"}
-# The middle of a bucket ten times as wide as the next is off by as much, now this way, now that, as sizes change: see `anomaly.slow.Rules`.
-UNSURE = {SLOW_OST: 0.0, SLOW_FORWARDING: math.log(1.5)}
+# What middles of buckets ten times as wide as each other come to is off by as much, this way or that, as times grow: see `anomaly.slow.Rules`.
+UNSURE = {SLOW_OST: 0.0, SLOW_FORWARDING: math.log(1.2)}
 
 
 @dataclass(frozen=True)

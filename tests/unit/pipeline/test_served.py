@@ -79,6 +79,17 @@ def test_a_forwarding_node_s_log_tells_times_and_its_mounts_sizes():
     assert told.ops[0, 0].tolist() == [0, 0, 200]
 
 
+def test_where_requests_are_of_another_size_than_a_minute_before_nobody_knows_how_large_they_were():
+    """An LWFS server tells of each thousand: of some of the minute before."""
+    log, mounts = {"read_exe_to_100": 200}, [{"reads": 10, "read_bytes": bytes_} for bytes_ in (1e7, 1.2e7, 1.2e6)]
+    rows = [sample(60 * at, 60 * at + 60, log, "/var/log/lwfs", "fwd1", "lwfs_server") for at in range(5)]
+    rows += [sample(60 * at, 60 * at + 60, mount, "work", "fwd1", "lustre_client") for at, mount in enumerate(mounts)]
+    told, _ = read_minutes(store(*rows), FORWARDING, M, M + 5)
+    # In the fourth minute what is left of the third is told, in the fifth there is none whose size is known.
+    assert told.ops[:, 0, 0].tolist() == [200, 200, 0, 200, 0]
+    assert told.bytes[:, 0, 0].tolist() == pytest.approx([2e8, 2.2e8, 0, 2.4e7, 0])
+
+
 def test_nobody_told_anything_and_too_many_did():
     assert read_minutes(store(), OST, M, M + 1) == (None, 0)
     crowd = store(*(sample(at, at + 1, COUNTED) for at in range(10)))
