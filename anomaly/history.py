@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from sklearn.cluster import DBSCAN
 
 READ, WRITE, METADATA = range(3)
 KINDS = ("read", "write", "metadata")
@@ -126,13 +125,18 @@ class Past:
     @classmethod
     def of(cls, runs: Sequence[bytes]) -> Past:
         """Of what `packed` made of each run. Raises ValueError for what it did not."""
-        points = np.frombuffer(b"".join(runs), dtype=KEPT).reshape(-1, COLUMNS).astype(float)
-        return cls(points, np.repeat(np.arange(len(runs)), [len(one) // (COLUMNS * KEPT.itemsize) for one in runs]), len(runs))
+        sorts = np.fromiter(map(len, runs), np.intp, len(runs)) // (COLUMNS * KEPT.itemsize)
+        return cls(unpacked(b"".join(runs)), np.repeat(np.arange(len(runs)), sorts), len(runs))
 
 
 def packed(sorts: np.ndarray) -> bytes:
     """A run's sorts as they are kept, 20 bytes each."""
     return sorts.astype(KEPT).tobytes()
+
+
+def unpacked(kept: bytes) -> np.ndarray:
+    """What `packed` made of sorts, shape (sorts, COLUMNS). Raises ValueError for what it did not."""
+    return np.frombuffer(kept, dtype=KEPT).reshape(-1, COLUMNS).astype(float)
 
 
 @dataclass(frozen=True)
@@ -219,18 +223,16 @@ class _Norm:
 def _norm(values: np.ndarray, volumes: np.ndarray, own: float, own_volume: float, least: float, limits: Limits) -> _Norm | None:
     """What is usual of a figure, where a run's falls out above those of earlier runs with about the same volume; else None."""
     # Most runs end here: the middle one of an even number, the higher, is close enough to the median for it.
-    half = len(values) // 2
-    if own - np.partition(values, half)[half] < max(least, NEAR_SPREADS * _spread(values)):
+    ordered = np.sort(values)
+    if own - ordered[len(values) // 2] < max(least, NEAR_SPREADS * _spread(ordered)):
         return None
     points, at = np.stack([values, volumes], axis=1), np.array([own, own_volume])
-    scale = np.maximum([_spread(values), _spread(volumes)], SPREAD_LEAST)
+    scale = np.maximum([_spread(ordered), _spread(np.sort(volumes))], SPREAD_LEAST)
     points, at = points / scale, at / scale
     between = np.sqrt(((points[:, None] - points[None]) ** 2).sum(axis=-1))
     nearest = np.sort(between, axis=1)[:, min(NEIGHBOURS, len(points)) - 1]
     eps = float(np.clip(EPS_TIMES * np.median(nearest), EPS_LEAST, EPS_MOST))
-    fit = DBSCAN(eps=eps, min_samples=NEIGHBOURS, metric="precomputed").fit(between)
-    labels, core = fit.labels_, np.zeros(len(points), dtype=bool)
-    core[fit.core_sample_indices_] = True
+    labels, core = _clusters(between <= eps)
     sizes = np.bincount(labels[labels >= 0], minlength=1)
     usual = np.flatnonzero(sizes >= max(NEIGHBOURS, USUAL_SHARE * len(points)))
     if not len(usual):
@@ -251,9 +253,26 @@ def _norm(values: np.ndarray, volumes: np.ndarray, own: float, own_volume: float
     return _Norm(expected, spread, bound, eps, int(is_usual.sum()), len(usual)) if own - expected >= bound else None
 
 
-def _spread(values: np.ndarray) -> float:
-    """The standard deviation by the shortest interval that holds half of the values: where up to half of them are slow it is still that of the others."""
-    ordered, half = np.sort(values), len(values) // 2
+def _clusters(near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """DBSCAN of a hundred points by which of them are near to each other, shape (points, points): of each the number of its cluster, -1 where it is in none, and whether it is a core. What looks at input with care
+    in scikit-learn takes ten times as long as that."""
+    core = near.sum(axis=1) >= NEIGHBOURS
+    labels, count = np.full(len(near), -1), 0
+    while (left := core & (labels < 0)).any():
+        # All cores that can be reached from the first that is left, and what is near them and in no cluster yet.
+        cluster = np.zeros(len(near), dtype=bool)
+        found = np.zeros(len(near), dtype=bool)
+        found[np.argmax(left)] = True
+        while (found & ~cluster).any():
+            cluster |= found
+            found = near[cluster & core].any(axis=0)
+        labels[cluster & (labels < 0)], count = count, count + 1
+    return labels, core
+
+
+def _spread(ordered: np.ndarray) -> float:
+    """The standard deviation of ascending values by the shortest interval that holds half of them: where up to half of them are slow it is still that of the others."""
+    half = len(ordered) // 2
     return float((ordered[half:] - ordered[: len(ordered) - half]).min()) / HALF
 
 

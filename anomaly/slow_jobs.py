@@ -12,7 +12,7 @@ from jobdb.findings import SUBJECT, Found, Looked, PastRun
 from jobdb.job import Job
 from jobdb.runs import LATEST_NS
 
-from .history import KIND, KINDS as PHASE_KINDS, PHASES, SLOW, USUAL, VOLUME, Limits, Past, Sort, Verdict, judge, packed, sorts_of
+from .history import KIND, KINDS as PHASE_KINDS, PHASES, SLOW, USUAL, VOLUME, Limits, Past, Sort, Verdict, judge, packed, sorts_of, unpacked
 from .names import Rules, program_of
 
 SLOW_JOB = "slow-job"
@@ -39,7 +39,7 @@ def held_against(look: Looked, past: Sequence[tuple[int, bytes]], keys: Callable
     assert look.run is not None
     known = Past.of([sorts for _, sorts in past])
     phases = profile["phase_list"]
-    own = Past.of([look.run.sorts]).points
+    own = unpacked(look.run.sorts)
     # Where there are more sorts than are kept some phases count as left out.
     verdict = judge(phases, known, limits, (own, len(phases) - int(own[:, PHASES].sum())))
     found = look.found

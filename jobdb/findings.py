@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from sqlalchemy import Select, Table as SqlTable, UniqueConstraint, bindparam, case, delete, func, literal, select
 from sqlalchemy.dialects import mysql, sqlite
+from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import Session
 
 from .engine import Transactions
@@ -510,11 +511,22 @@ def _keep(dialect: str) -> Any:
     return new.on_duplicate_key_update({name: new.inserted[name] for name in _OF_RUN})
 
 
+@functools.cache
+def _past_runs_sql(dialect: type[Dialect]) -> tuple[str, list[str], dict[str, Any]]:
+    """The question for past runs as a driver takes it, its parameters in order, and those that are always the same: with what SQLAlchemy does for each question it takes twice as long."""
+    made = _PAST_RUNS.compile(dialect=dialect(paramstyle=dialect.default_paramstyle))
+    assert made.positiontup is not None
+    return str(made), made.positiontup, dict(made.params)
+
+
 def _past_runs(session: Session, number: int, of: PastRun, scale: float, most: int) -> list[tuple[int, bytes]]:
-    wanted = {"program": of.program, "end_ns": of.end_ns, "but": number, "most": most}
+    connection = session.connection()
+    wanted = {"program": _RUNS.c.program.type.process_bind_param(of.program, connection.dialect), "end_ns": of.end_ns, "but": number, "most": most}
     for name, count in (("nodes", of.nodes), ("processes", of.processes)):
         wanted |= {f"{name}_least": math.ceil(count / scale - ROUNDING), f"{name}_most": math.floor(count * scale + ROUNDING)}
-    return [(run, sorts) for run, sorts in session.connection().execute(_PAST_RUNS, wanted).all()]
+    sql, order, always = _past_runs_sql(type(connection.dialect))
+    given = always | wanted
+    return cast(list[tuple[int, bytes]], connection.exec_driver_sql(sql, tuple(given[name] for name in order)).all())
 
 
 def _values(one: Found, now_ns: int, bytes_max: int = EVIDENCE_BYTES_MAX + WEIGHED_BYTES_MAX) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from sklearn.cluster import DBSCAN
 
 from anomaly.history import (
-    ALIKE, COLUMNS, KIND, LONGEST, METADATA, NOTHING, OTHER_WORK, PHASES, READ, SLOW, SORTS_MAX, TOO_LITTLE, USUAL, USUAL_WORK, VOLUME, WRITE, Limits, Past, judge, packed, sorts_of,
+    ALIKE, COLUMNS, KIND, LONGEST, METADATA, NOTHING, OTHER_WORK, PHASES, READ, SLOW, SORTS_MAX, TOO_LITTLE, USUAL, USUAL_WORK, VOLUME, WRITE, Limits, Past, _clusters, judge, packed, sorts_of,
 )  # fmt: skip
 from anomaly.names import Rules
 from anomaly.slow_jobs import held_against, past_run
@@ -166,6 +166,19 @@ def test_a_run_conforms_as_scikit_learn_says_of_it_among_the_others(rng):
         core = DBSCAN(eps=eps, min_samples=4).fit(points[:-1]).core_sample_indices_
         far = np.linalg.norm(points[core] - points[-1], axis=1) > eps
         assert far[np.isin(labels[core], np.flatnonzero(np.bincount(labels[labels >= 0]) >= 16))].all()
+
+
+@pytest.mark.parametrize("count", [4, 9, 40, 100])
+def test_clusters_are_those_of_scikit_learn(rng, count):
+    points = np.concatenate([rng.normal(at, 0.5, (count, 2)) for at in (0, 2, 9)])[rng.permutation(3 * count)][:count]
+    between = np.sqrt(((points[:, None] - points[None]) ** 2).sum(axis=-1))
+    found = set()
+    for eps in (0.0, 0.1, 0.3, 0.5, 0.8, 1.2, 20.0):
+        labels, core = _clusters(between <= eps)
+        fit = DBSCAN(eps=eps, min_samples=4, metric="precomputed").fit(between) if eps else None
+        assert (labels == (fit.labels_ if fit else -1)).all() and np.flatnonzero(core).tolist() == (fit.core_sample_indices_.tolist() if fit else [])
+        found.add(labels.max())
+    assert len(found) > 1
 
 
 def test_a_finding_tells_how_slow_against_what_and_the_arithmetic(rng):
