@@ -32,7 +32,7 @@ Keys = Callable[[Sequence[int]], Mapping[int, str]]
 
 LOOK_EVERY_S = 5.0
 # Profiles that are held, and written of, at once: others wait to write meanwhile.
-JOBS_AT_ONCE = 50
+JOBS_AT_ONCE = 200
 # After so long other detectors have their turn.
 TURN_S = 10.0
 NICE = 19

@@ -93,6 +93,7 @@ def test_each_new_profile_is_looked_at_once_and_what_is_no_longer_found_goes_unl
     jobdb.put_profile("b", 4, {"x": 2})
     (a, version, profile), (b, *_) = jobdb.findings.unlooked(10)
     assert (a.key, version, profile, b.key) == ("a", 3, {"x": 1}, "b") and [job.key for job, *_ in jobdb.findings.unlooked(1)] == ["a"]
+    assert [job.key for job, *_ in jobdb.findings.unlooked(10, 1)] == ["a"]
     for added, keys in ((-1, []), (1, ["a", "b"])):  # that of an older version waits until it is worked out anew
         with jobdb._engine.begin() as connection:
             connection.execute(text("UPDATE profiles SET format = format + :added"), {"added": added})
