@@ -275,10 +275,10 @@ class _Store:
     def _lwfs(self, number: int, minutes: slice) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Times in its buckets, as its log has them."""
         of, found = {name: values[minutes, number] for name, values in self._forwarding.items()}, {"queue_length": self._forwarding["queue"][minutes, number]}
+        bounds = [*(f"{round(bound * 1e6)}" for bound in forwarding.BOUNDS_S), "inf"]
         for place, (kind, count) in enumerate((("read", of["read_ops"]), ("write", of["write_ops"]), ("meta", of["metadata_ops"]))):
-            for what, took_s in (("wait", of["wait_s"]), ("exe", of["service_s"])):
-                buckets = queueing.spread(count, took_s[:, place] / np.maximum(count, 1), forwarding.BOUNDS_S)
-                bounds = [*(f"{round(bound * 1e6)}" for bound in forwarding.BOUNDS_S), "inf"]
+            waited = queueing.spread(count, of["wait_s"][:, place] / np.maximum(count, 1), forwarding.BOUNDS_S, np.random.default_rng([number, place]))
+            for what, buckets in (("wait", waited), ("exe", of["exe"][:, place])):
                 found |= {f"{kind}_{what}_to_{bound}": values for bound, values in zip(bounds, buckets.T, strict=True)}
         return self._seen["forwarding"][minutes, number], found
 
