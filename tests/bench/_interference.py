@@ -38,7 +38,8 @@ from webapp.api.interference import Expected, who_slowed
 S = 10**9
 SLOW_TIMES, SLOW_S = 1.5, 10.0
 COUNTS_SHARE, COUNTS_S, NOBODY_SHARE = 0.15, 5.0, 0.1
-DAYS_AT_ONCE, DAY_MINUTES = 3, 24 * 60
+# The first days of a month alone: each asks some 100 times, of up to 64 neighbours.
+DAYS_MAX, DAYS_AT_ONCE, DAY_MINUTES = 6, 3, 24 * 60
 FORWARDING, STORAGE, METADATA = range(len(JOB_LAYERS))
 CLUSTER, UID = "simulated", 1000
 JOBS_AT_ONCE = 500
@@ -61,17 +62,20 @@ class Counted:
 
 
 def scored(month: Month) -> Counted:
-    """Of all victims of a month."""
+    """Of all victims of a month's first days."""
     jobs = list(month.jobs())
     slow = sorted(_slow(jobs), key=lambda one: _last_s(*one))
     counted, held = Counted(), []
     # So many days at a time, and the one before, in which jobs may have begun: all of a month take more memory than there is.
     for part in month.parts():
+        if part.first >= DAYS_MAX * DAY_MINUTES:
+            held = []
+            break
         held.append(part)
         if (part.first // DAY_MINUTES + 1) % DAYS_AT_ONCE == 0:
             counted += _of_days(month, held, slow, jobs)
             held = held[-1:]
-    return counted + _of_days(month, held, slow, jobs)
+    return counted + _of_days(month, held, slow, jobs) if held else counted
 
 
 def _of_days(month: Month, parts: Sequence[Minutes], slow: list[tuple[dict, np.ndarray]], jobs: Sequence[dict]) -> Counted:
