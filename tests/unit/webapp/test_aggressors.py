@@ -15,6 +15,7 @@ from webapp.api.analysis import Analyses
 from webapp.api.behind import Behind
 from webapp.api.detection import Detection
 from webapp.api.errors import Busy
+from webapp.api.held_up import HeldUp
 from webapp.api.live import Live
 from webapp.api.threads import Threads
 
@@ -53,7 +54,7 @@ def wrote(site, name, node, begin, took, rate=None, program="wrf", uid=1000):
 def detection(site, aggressors):
     analyses = Analyses(site.store, site.jobdb, Threads(1, threading.Semaphore(1)))
     behind = Behind(site.jobdb, site.store, Bounds())
-    made = Detection(site.jobdb, analyses, Bounds(), Live(site.jobdb, site.store, analyses, Bounds(), behind), behind, aggressors=aggressors(site, analyses))
+    made = Detection(site.jobdb, analyses, Bounds(), Live(site.jobdb, site.store, analyses, Bounds(), behind), behind, HeldUp(site.jobdb, site.store), aggressors=aggressors(site, analyses))
     for number in range(RUNS + 1):
         made.look_at(site.jobdb.job(str(number)))
     return made

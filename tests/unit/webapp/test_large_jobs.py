@@ -271,4 +271,4 @@ def test_a_finding_and_how_far_it_is_are_told_to_people(jobdb):
     (one,) = findings(jobdb)
     rows = dict(report_findings._lines(report_findings._arithmetic(one.kind, one.evidence)))
     assert "of 5 peers" in rows["large job 1"] and "it stood out in" in rows["large job 1"] and "by job_stats" in rows["large job 1"] and rows["bounds.job_nodes"] == str(NODES)
-    report_findings.looked({"jobs": 1, "findings": 0, "took_s": 0.0, "error": None, "slow_servers": {}, "large_jobs": detector.status(), "system": {}})
+    report_findings.looked({"jobs": 1, "findings": 0, "took_s": 0.0, "runs": {}, "skipped": 0, "failed": 0, "error": None, "slow_servers": {}, "large_jobs": detector.status(), "system": {}})

@@ -134,7 +134,7 @@ def test_each_kind_is_found_with_what_it_rests_on_and_explained(jobdb):
     # Who told a moment ago is waited for.
     for one, until in zip(status.values(), (MINUTES, MINUTES - 1), strict=True):
         assert (one["until_ns"], one["lasting"], one["minutes"], one["left_out"]) == ((FIRST + until) * MINUTE_NS, 0, until, 0)
-    report_findings.looked({"jobs": 1, "findings": 0, "took_s": 0.0, "runs": {"usual": 1}, "skipped": 0, "failed": 0, "error": None, "slow_servers": {}, "system": status})
+    report_findings.looked({"jobs": 1, "findings": 0, "took_s": 0.0, "runs": {"usual": 1}, "skipped": 0, "failed": 0, "error": None, "slow_servers": {}, "large_jobs": {}, "system": status})
 
 
 class StopAfterOne(threading.Event):
