@@ -1,12 +1,15 @@
 """How `make bench ONLY=detection` scores, and the rules that it holds findings against."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from bellrock.simulate.trees import queueing
+from bellrock.simulate.trees.forwarding import BOUNDS_S
 from tests.bench import _rules, _slow_jobs
-from tests.bench.detection import Detector, Served, _compared, _delay_s, score
+from tests.bench.detection import _compared, _delay_s, found_in, score
 
 
 def fault(component, begin, end, strength=3.0):
@@ -64,16 +67,40 @@ def test_the_z_score_is_that_of_a_day_and_hours_that_follow_each_other_are_one()
     assert _rules.z_score(ops * 0, service_s * 0).shape == (0, 4)
 
 
-def test_a_detector_learns_and_finds_day_by_day():
-    rng = np.random.default_rng(1)
-    detector = Detector()
+class DaysOf:
+    """A month of one layer."""
+
+    def __init__(self, layer, days):
+        self._parts = [SimpleNamespace(first=1440 * day, seen=SimpleNamespace(**{layer: np.ones((1440, 8), dtype=bool)}), **{layer: of}) for day, of in enumerate(days)]
+
+    def parts(self):
+        return iter(self._parts)
+
+
+def test_slow_targets_are_found_day_by_day():
+    rng, days = np.random.default_rng(1), []
     for day in range(2):
-        ops, bytes_ = (np.full((600, 8, 1), value) for value in (500.0, 5e8))
-        service_s = 1.6 * rng.lognormal(0, 0.1, ops.shape)
-        service_s[200:400, 5] *= 6 if day else 1
-        detector.advance(Served(ops, bytes_, service_s, np.ones((600, 8), dtype=bool)))
-    ((component, begin, end, known, is_reported),) = detector.findings()
-    assert component == 5 and abs(begin - 800) <= 3 and abs(end - 1000) <= 3 and known - begin < 10 and is_reported
+        ops, nothing = np.full((1440, 8), 500), np.zeros((1440, 8), dtype=np.int64)
+        service_us = 1.6e6 * rng.lognormal(0, 0.1, ops.shape)
+        service_us[200:400, 5] *= 6 if day else 1
+        days.append(SimpleNamespace(read_ops=ops, write_ops=nothing, read_bytes=ops * 10**6, write_bytes=nothing, service_us=service_us))
+    ((component, begin, end, known, is_reported),) = found_in(DaysOf("targets", days), "storage")
+    assert component == 5 and abs(begin - 1640) <= 3 and abs(end - 1840) <= 3 and known - begin < 10 and is_reported
+
+
+def test_slow_forwarding_nodes_are_found_by_the_buckets_of_their_logs():
+    rng, days = queueing.drawn(1, 0), []
+    for day in range(2):
+        nothing, mean_s = np.zeros((1440, 8), dtype=np.int64), np.full((1440, 8), 0.003)
+        mean_s[200:400, 5] *= 3 if day else 1
+        read = queueing.spread(np.full(1440 * 8, 500), mean_s.ravel(), BOUNDS_S, rng).reshape(1440, 8, -1)
+        ops = read.sum(axis=-1)
+        bytes_ = ops * 10**6
+        # Jobs whose requests are larger come and go, and the log still tells of some of the others.
+        bytes_[::100, 3] *= 20
+        days.append(SimpleNamespace(read_ops=ops, write_ops=nothing, read_bytes=bytes_, write_bytes=nothing, exe=np.stack([read, read * 0, read * 0], axis=2)))
+    ((component, begin, end, *_),) = found_in(DaysOf("forwarding", days), "forwarding")
+    assert component == 5 and abs(begin - 1640) <= 3 and abs(end - 1840) <= 3
 
 
 class FakeMonth:
