@@ -110,7 +110,7 @@ def who_slowed(job: Job, phases: Sequence[Expected], store: Store, jobdb: JobDB,
     """Who slowed a job in those of its phases that took longer than expected. What cannot be read of a neighbour leaves it out. Raises StoreError, JobDBError and Busy."""
     pieces = _pieces(phases)
     if pieces is None:
-        return Slowed((), "", {"looked_at": 0})
+        return Slowed((), "", {"neighbours_at_work": 0})
     from_ns, to_ns = int(pieces.begin_ns[0]), int(pieces.end_ns[-1])
     mine = Neighbour(job)
     _set_amounts(mine, analyses, pieces)
@@ -131,7 +131,7 @@ def who_slowed(job: Job, phases: Sequence[Expected], store: Store, jobdb: JobDB,
     served = Counter(At(node, kind_of[target]) for target, node in server.items() if target in kind_of)
     places = [_place(at, targets.get(at, ()), served[at], store, jobdb, pieces) for at in sorted(mine.shares)]
     named = rank(speed, pieces.seconds, (_server(one, looked_at, mine, pieces) for one in places))
-    evidence = {"looked_at": len(looked_at), "neighbours": len(neighbours), "lost_s": _lost_s(speed, pieces), "targets": sum(map(len, targets.values())), "targets_by_share": left_out, "aggressors": [_evidence(one, looked_at, places) for one in named]}
+    evidence = {"neighbours": len(neighbours), "neighbours_at_work": len(looked_at), "lost_s": _lost_s(speed, pieces), "targets": sum(map(len, targets.values())), "targets_by_mean": left_out, "aggressors": [_evidence(one, looked_at, places) for one in named]}
     at_work = {places[one.server].at for one in named}
     evidence["servers"] = [_told_of(one, speed, pieces) for one in places if one.waits is not None and (one.at in at_work or one.at.component == LWFS_SERVER)][:SERVERS_TOLD]
     return Slowed(tuple(looked_at[one.neighbour].job.key for one in named), _cause(named), evidence)
@@ -252,7 +252,7 @@ def _told_of(place: _Place, speed: np.ndarray, pieces: _Pieces) -> dict[str, Any
     assert place.waits is not None
     lost_s = (1 - np.clip(np.nan_to_num(speed, nan=1.0), 0, 1)) * pieces.seconds
     slow = float((lost_s * place.slow).sum() / lost_s.sum()) if lost_s.sum() > 0 else 0.0
-    return {"server": place.at.node, "targets": place.targets[:TARGETS_TOLD], "itself_slow": slow, **before_and_during(place.waits, pieces.begin_ns, pieces.end_ns, np.flatnonzero(speed < 1).tolist())}
+    return {"server": place.at.node, "targets": place.targets[:TARGETS_TOLD], "slow_itself_share": slow, **before_and_during(place.waits, pieces.begin_ns, pieces.end_ns, np.flatnonzero(speed < 1).tolist())}
 
 
 def _lost_s(speed: np.ndarray, pieces: _Pieces) -> float:
@@ -264,7 +264,7 @@ def _evidence(one: Named, neighbours: Sequence[Neighbour], places: Sequence[_Pla
     other, server = neighbours[one.neighbour], places[one.server].at.node
     waited = "it is not known whether requests waited" if math.isnan(one.waiting) else f"{one.waiting:,.1f} requests waited on the average"
     arithmetic = f"{one.share:.0%} of what {server} did for jobs, where {waited}: {one.lost_s:,.4g} s, {one.explains:.0%} of all that was lost"
-    figures = {"explains": one.explains, "lost_s": one.lost_s, "share": one.share, "waiting": None if math.isnan(one.waiting) else one.waiting}
+    figures = {"explained_share": one.explains, "lost_s": one.lost_s, "share": one.share, "waiting": None if math.isnan(one.waiting) else one.waiting}
     return {"job": other.job.key, "program": other.job.program, "nodes": len(other.job.node_names), "server": server, "traits": [str(trait) for trait in one.traits], **figures, "arithmetic": arithmetic}
 
 

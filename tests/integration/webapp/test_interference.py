@@ -95,8 +95,8 @@ def test_the_aggressor_is_named_in_the_finding(machine, site):
     found = asked(site, victim, [2 * least_s, *[least_s] * (len(victim.end) - 1)])
     assert found.jobs[0] == key(aggressor), found
     first = found.evidence["aggressors"][0]
-    assert (first["job"], first["traits"], first["server"]) == (key(aggressor), [Trait.SHARED_FILE], "fwd001") and first["explains"] > 0.5
-    assert found.evidence["looked_at"] > 2 and json.dumps(found.evidence, allow_nan=False)
+    assert (first["job"], first["traits"], first["server"]) == (key(aggressor), [Trait.SHARED_FILE], "fwd001") and first["explained_share"] > 0.5
+    assert found.evidence["neighbours_at_work"] > 2 and json.dumps(found.evidence, allow_nan=False)
     told = found.told(Found("slow-job", key(victim), "warning", START, START + S, "slow", {"x": 1}, jobs=((key(victim), VICTIM),)))
     site[1].findings.record([told])
     (kept,) = site[1].findings.page(Sought(job=key(aggressor)), 10)[0]
@@ -109,4 +109,4 @@ def test_nobody_is_named_where_nobody_was_in_the_way(machine, site):
     for run in well[:3]:
         # As if it were twice as slow as its program is, by itself.
         assert asked(site, run, lasted_s(run) / 2).jobs == (), run.number
-        assert asked(site, run, lasted_s(run) * 1.2).evidence == {"looked_at": 0}
+        assert asked(site, run, lasted_s(run) * 1.2).evidence == {"neighbours_at_work": 0}

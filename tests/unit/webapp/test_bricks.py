@@ -85,7 +85,7 @@ def test_who_filled_the_brick_is_named(site):
     assert found.jobs == ("1",) and (first["server"], first["traits"]) == ("fwd1", [Trait.BANDWIDTH])
     assert first["share"] == pytest.approx(0.9, abs=0.01) and first["waiting"] == pytest.approx(19.0, rel=0.1)
     (server,) = found.evidence["servers"]
-    assert (server["server"], server["targets"]) == ("fwd1", ("brick-1",)) and server["itself_slow"] == 0.0 and server["during"]["processing_s"] == pytest.approx(120 / 10_000, rel=0.1)
+    assert (server["server"], server["targets"]) == ("fwd1", ("brick-1",)) and server["slow_itself_share"] == 0.0 and server["during"]["processing_s"] == pytest.approx(120 / 10_000, rel=0.1)
 
 
 def test_waits_at_a_brick(site):

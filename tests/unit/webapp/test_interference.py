@@ -83,7 +83,7 @@ def test_who_is_there_when_it_is_slow_is_named_and_who_always_is_is_not(site):
     found = asked(site)
     assert found.jobs == ("8",)
     first = found.evidence["aggressors"][0]
-    assert (first["job"], first["server"], first["traits"]) == ("8", "fwd1", [Trait.BANDWIDTH]) and first["explains"] > 0.9
+    assert (first["job"], first["server"], first["traits"]) == ("8", "fwd1", [Trait.BANDWIDTH]) and first["explained_share"] > 0.9
     assert found.evidence["lost_s"] == pytest.approx(90, rel=0.05) and first["lost_s"] == pytest.approx(90, rel=0.1)
     told = found.told(Found("slow-job", "7", "warning", T0, T0 + S, "slow", {}))
     assert told.jobs == (("8", "aggressor"),) and "8" not in told.cause and "bandwidth" in told.cause
@@ -95,10 +95,10 @@ def test_nobody_is_named_without_neighbours_or_where_they_are_elsewhere(site):
     job(site, "9", "n3", [(0, 990, 100)], uid=1002)
     # On a node that no forwarding node of the job's serves.
     job(site, "8", "n9", [(begin, end, 900) for begin, end in SPANS if end - begin > 10], uid=1001)
-    assert asked(site).jobs == () and asked(site).evidence["looked_at"] == 1
+    assert asked(site).jobs == () and asked(site).evidence["neighbours_at_work"] == 1
     # As fast as ever, and with times that cannot be.
     for wrong in ([], [Expected(T0, T0 + 10 * S, 10.0)], [Expected(T0 + S, T0, 1.0)], [Expected(T0, T0 + S, 0.0)], [Expected(T0, T0 + S, float("nan"))]):
-        assert who_slowed(site.jobdb.job("7"), wrong, site.store, site.jobdb, None).evidence == {"looked_at": 0}
+        assert who_slowed(site.jobdb.job("7"), wrong, site.store, site.jobdb, None).evidence == {"neighbours_at_work": 0}
 
 
 def counted(node, component, instance, begin=0, end=1000, **values):
@@ -116,7 +116,7 @@ def test_a_job_at_the_same_target_is_named_where_requests_waited_there(site):
         counted("oss2", "lustre_job", "fs-OST0001 9", write_bytes=10**11), counted("mds1", "lustre_job", "fs-MDT0000 9", open=10**6),
     ]
     # It is not known who waited: one who always does as much is not named.
-    assert asked(site).jobs == () and asked(site).evidence["looked_at"] == 1
+    assert asked(site).jobs == () and asked(site).evidence["neighbours_at_work"] == 1
     site.store.sample_rows += [counted("oss1", "lustre_service", "ost_io", begin // 60 * 60, -(-end // 60) * 60, requests=1000, wait_ns=10**14, served_ns=10**12) for begin, end in slow]
     found = asked(site)
     (first,) = found.evidence["aggressors"]
@@ -125,7 +125,7 @@ def test_a_job_at_the_same_target_is_named_where_requests_waited_there(site):
     assert first["share"] == pytest.approx(0.8, rel=0.02) and first["lost_s"] == pytest.approx(90, rel=0.05) and first["waiting"] > 800
     assert "81% of what oss1 did for jobs" in first["arithmetic"]
     (told,) = found.evidence["servers"]
-    assert (told["server"], told["targets"], told["itself_slow"], told["during"]["wait_s"]) == ("oss1", ("OST0000",), 0.0, 100.0)
+    assert (told["server"], told["targets"], told["slow_itself_share"], told["during"]["wait_s"]) == ("oss1", ("OST0000",), 0.0, 100.0)
 
 
 def test_phases_are_expected_to_take_what_their_sort_does():

@@ -62,6 +62,7 @@ const NAMES: Record<string, string> = {
   requests_of_all: "Requests of everybody", ops_per_s: "Requests a second", usual_ops_per_s: "Usual requests a second", ops_per_minute: "Requests in each minute", until_ns: "Known until",
   cells: "Hours of all nodes that are known", idle_cells: "Hours idle", low_cells: "Hours of low load", mid_cells: "Hours of middling load", high_cells: "Hours of high load",
   idle_share: "Share idle", low_share: "Share of low load", mid_share: "Share of middling load", high_share: "Share of high load",
+  neighbours_at_work: "Of these, at work meanwhile", targets: "Targets", targets_by_mean: "Of these, counted as a mean", explained_share: "Share of the loss", slow_itself_share: "Slow itself",
   unbalanced_hours: "Hours in which some were full while half were idle", peak_bytes_per_s: "Most that a node can move", peak_is_learnt: "That is the most that was seen",
 };
 
