@@ -64,7 +64,7 @@ def _found(job: Job, program: str, verdict: Verdict, past: Past, keys: Sequence[
         "earlier_runs": verdict.runs, "held_against": [_run(key, past, number, kind, worst.volume) for key, number in zip(keys, verdict.alike, strict=False)],
         "bounds": asdict(limits),
     }  # fmt: skip
-    return Found(SLOW_JOB, job.key, severity, max(job.start_ns, 0), max(job.end_ns or 0, job.start_ns, 0), cause, evidence, jobs=((job.key, SUBJECT),), times=times, is_explained=False)
+    return Found(SLOW_JOB, job.key, severity, max(job.start_ns, 0), max(job.end_ns or 0, job.start_ns, 0), cause, evidence, jobs=((job.key, SUBJECT),), times=times)
 
 
 def _run(key: str | None, past: Past, number: int, kind: int, volume: float) -> dict[str, Any]:

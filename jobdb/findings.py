@@ -502,8 +502,9 @@ def _take_back(session: Session, kinds: Sequence[str], looks: Sequence[Looked]) 
 
 
 def _remove_untouched(session: Session, numbers: Sequence[int]) -> None:
-    """Removes those of some findings that nobody said anything of."""
+    """Removes those of some findings that nobody said anything of; of the others nothing is to be asked any more."""
     if numbers:
+        session.execute(delete(UnexplainedRow).where(UnexplainedRow.finding.in_(numbers)))
         said = select(FindingCommentRow.finding)
         untouched = (FindingRow.state == STATES[0], FindingRow.verdict == "", FindingRow.cause_by == "", FindingRow.remedy == "", FindingRow.id.not_in(said))
         session.execute(delete(FindingRow).where(FindingRow.id.in_(numbers), *untouched))

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from anomaly.slow_jobs import SLOW_JOB
-from jobdb.findings import Finding
+from jobdb.findings import Finding, FindingError
 from jobdb.repository import JobDB, JobDBError
 from pipeline.store import Store, StoreError, TooManyComponents, TooManyRuns, TooManySamples
 
@@ -38,12 +38,18 @@ class Aggressors:
             return {"jobs": self._looked, "named": self._named, "skipped": self._skipped, "took_s": self._took_s, "last_s": self._last_s}
 
     def look(self, stop: threading.Event) -> None:
-        """See `Detector.look`."""
-        until_s = time.monotonic() + TURN_S
+        """See `webapp.api.detection.Detector`."""
+        until_s, failed = time.monotonic() + TURN_S, None
         for finding in self._jobdb.findings.unexplained(AT_ONCE):
             if stop.is_set() or time.monotonic() > until_s:
-                return
-            self._look_at(finding)
+                break
+            try:
+                self._look_at(finding)
+            except StoreError as error:
+                # One that cannot be asked now holds up no other.
+                failed = error
+        if failed is not None:
+            raise failed
 
     def look_at(self, key: str) -> None:
         """Asks of one job now, if it was found slow and was not asked of yet. Raises JobDBError and StoreError."""
@@ -58,7 +64,15 @@ class Aggressors:
         except Busy:
             # It stays to be asked.
             return
-        self._jobdb.findings.explain(finding, slowed.told(finding.found))
+        try:
+            is_kept = self._jobdb.findings.explain(finding, slowed.told(finding.found))
+        except FindingError as error:
+            log.warning("detection: who slowed job %s cannot be kept: %s; this is a fault of Bellrock", finding.found.key[:200], error)
+            slowed = Slowed.unknown("a fault of Bellrock, see the server's log")
+            is_kept = self._jobdb.findings.explain(finding, slowed.told(finding.found))
+        if not is_kept:
+            # It became another one meanwhile, and is to be asked of again.
+            return
         with self._lock:
             self._looked, self._named, self._skipped = self._looked + 1, self._named + bool(slowed.jobs), self._skipped + slowed.is_unknown
             self._last_s = time.monotonic() - began_s

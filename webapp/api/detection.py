@@ -122,7 +122,7 @@ class Detection:
             if not waiting:
                 return
             try:
-                self._look_at(waiting)
+                self._look_at(waiting, until_s)
             except (JobDBError, StoreError):
                 raise
             except Exception:
@@ -151,7 +151,8 @@ class Detection:
             if self._aggressors is not None:
                 self._aggressors.look_at(job.key)
 
-    def _look_at(self, jobs: Sequence[tuple[Job, int, Mapping[str, Any]]]) -> None:
+    def _look_at(self, jobs: Sequence[tuple[Job, int, Mapping[str, Any]]], until_s: float = math.inf) -> None:
+        """At those that were slow no longer than until then, but at one of all at least: the rest is looked at again."""
         began_s = time.monotonic()
         profile_of, version_of = {job.key: profile for job, _, profile in jobs}, {job.key: version for job, version, _ in jobs}
         storms = self._jobdb.findings.under(METADATA_STORM, list(profile_of))
@@ -162,13 +163,18 @@ class Detection:
             looks.append(self._looked_behind(job, version, profile, storms.get(job.key)))
         judge = functools.partial(self._held_against, profile_of)
         looks = self._jobdb.findings.looked_at_all(looks, (*HARM, *SLOW), judge, scale=self._limits.scale, kept=self._limits.kept)
+        done = [look for look in looks if look.version != UNDONE]
         # What that rests on takes long to read: not while others wait to write.
-        slow = [self._with_servers(replace(look, version=version_of[look.job.key]), profile_of[look.job.key]) for look in looks if look.version == UNDONE]
-        if slow:
-            self._jobdb.findings.looked_at_all(slow, (*HARM, *SLOW))
-        looks = [*(look for look in looks if look.version != UNDONE), *slow]
+        for look in [look for look in looks if look.version == UNDONE]:
+            if done and (self._stop.is_set() or time.monotonic() > until_s):
+                break
+            told = self._with_servers(replace(look, version=version_of[look.job.key]), profile_of[look.job.key])
+            stored = self._jobdb.get_profile(look.job.key)
+            # A newer one was looked at meanwhile, or is to be.
+            if stored is not None and stored[0] == told.version:
+                done += self._jobdb.findings.looked_at_all([told], (*HARM, *SLOW))
         with self._lock:
-            for look in looks:
+            for look in done:
                 self._looked, self._found = self._looked + 1, self._found + len(look.found)
                 status = "not-comparable" if look.run is None else look.run.status
                 self._runs[status] = self._runs.get(status, 0) + 1
@@ -183,9 +189,7 @@ class Detection:
     def _held_against(self, profile_of: Mapping[str, Mapping[str, Any]], look: Looked, past: Sequence[tuple[int, bytes]], keys: Keys) -> Looked:
         """One that was slow is not done."""
         look = held_against(look, past, keys, profile_of[look.job.key], self._limits)
-        if look.run is None or look.run.status != SLOW_RUN:
-            return look
-        return replace(look, version=UNDONE, found=look.found if self._aggressors is not None else tuple(replace(one, is_explained=True) for one in look.found))
+        return look if look.run is None or look.run.status != SLOW_RUN else replace(look, version=UNDONE)
 
     def _with_servers(self, look: Looked, profile: Mapping[str, Any]) -> Looked:
         """One that was slow, with those of its servers that were; or one that did other work than the runs before it, as its servers tell."""
@@ -195,7 +199,7 @@ class Detection:
         if told is None:
             assert look.run is not None
             return replace(look, found=others, run=replace(look.run, status=OTHER_WORK))
-        return replace(look, found=(*others, told))
+        return replace(look, found=(*others, replace(told, is_explained=self._aggressors is None)))
 
     def _say(self, error: str | None) -> None:
         if error is not None and error != self._error and not self._stop.is_set():

@@ -179,13 +179,13 @@ def _keys(keys: list[str]) -> set[str]:
 
 
 def _seen(evidence: Any) -> Any:
-    """Evidence as whoever asks may see it: others' jobs are not named, and no programs and users of theirs. A job's part of it is an object with its key as "job"."""
+    """Evidence as whoever asks may see it: others' jobs are not named, and no programs and users of theirs. A job's part of it is an object with its key as "job". What servers did before the job used them ("before") is left out."""
     if g.viewer.is_admin:
         return evidence
     if isinstance(evidence, dict):
         if "job" in evidence and not _keys([evidence["job"]]):
             return _wordless(evidence)
-        return {name: _seen(value) for name, value in evidence.items()}
+        return {name: _seen(value) for name, value in evidence.items() if name != "before"}
     return [_seen(one) for one in evidence] if isinstance(evidence, list) else evidence
 
 

@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from anomaly.history import ALIKE, KINDS, METADATA_BYTES, point_of
 from anomaly.interference import BYTES, FLOOD_NODES, METADATA, OPS, Named, Server, Trait, rank
+from anomaly.slow_jobs import SLOW_JOB
 from jobdb.findings import AGGRESSOR, PAGE_MAX, VERDICTS, Found, Sought
 from jobdb.job import Job
 from jobdb.layers import NODES_MAX
 from jobdb.repository import JobDB
 from jobdb.topology.facts import Target
+from jobdb.types import TEXT_LENGTH_MAX
+from jobdb.weigh import bare
 from pipeline.spread import spread
 from pipeline.steps import SECOND_NS
 from pipeline.store import Store, TooManyRuns
@@ -28,10 +32,10 @@ from .waits import BRICK, LWFS_SERVER, Waits, before_and_during, of_bricks, of_f
 PIECE_NS, PIECES_MAX, SPAN_NS = 15 * SECOND_NS, 2000, 2 * 24 * 3600 * SECOND_NS
 # Steps in which a neighbour's load is read, at most.
 STEPS_MAX = 20_000
-# A metadata operation counts as so many bytes in a volume, as in phases.
-METADATA_BYTES = 1024
-# Phases whose volumes differ by no more than this factor do alike work.
-ALIKE = 1.5
+# What servers are asked for, places of amounts: what is opened and looked up troubles no target, and no data a metadata server.
+_OF_KIND = {LWFS_SERVER: (BYTES, OPS, METADATA), BRICK: (BYTES, OPS, METADATA), "lustre_ost": (BYTES, OPS), "lustre_mdt": (METADATA,)}
+# In the evidence.
+SERVERS_TOLD, TARGETS_TOLD = 16, 16
 _, FALSE = VERDICTS
 _SUMS = (("read_bytes", "write_bytes"), ("read_ops", "write_ops"), ("metadata_ops",))
 _CAUSES = {
@@ -68,9 +72,10 @@ class Slowed:
         return "unknown" in self.evidence
 
     def told(self, found: Found) -> Found:
-        """A finding that the job was slow, with who slowed it."""
+        """A finding that the job was slow, with who slowed it; known events are to be weighed anew."""
+        found = bare(found)
         cause = f"{found.cause}; beside it {self.cause}" if self.cause else found.cause
-        return replace(found, cause=cause, jobs=(*found.jobs, *((key, AGGRESSOR) for key in self.jobs)), evidence={**found.evidence, "interference": dict(self.evidence)}, is_explained=True)
+        return replace(found, cause=cause if len(cause) <= TEXT_LENGTH_MAX else found.cause, jobs=(*found.jobs, *((key, AGGRESSOR) for key in self.jobs)), evidence={**found.evidence, "interference": dict(self.evidence)}, is_explained=True)
 
 
 @dataclass(frozen=True)
@@ -97,12 +102,10 @@ def expected(phases: Sequence[Mapping[str, Any]], slow: Sequence[Mapping[str, An
     "volume" (bytes of one) and "expected_s". A phase of no such sort was as fast as ever."""
     found = []
     for phase in phases:
-        volumes = {"read": phase["read_bytes"], "write": phase["write_bytes"], "metadata": phase["metadata_ops"] * METADATA_BYTES}
-        kind, volume = max(volumes, key=lambda name: volumes[name]), sum(volumes.values())
-        alike = [one for one in slow if one["kind"] == kind and volume > 0 and one["volume"] / ALIKE <= volume <= one["volume"] * ALIKE]
-        lasted_s = (phase["end_ns"] - phase["start_ns"]) / SECOND_NS
-        best = min(alike, key=lambda one: abs(math.log(volume / one["volume"])), default=None)
-        found.append(Expected(phase["start_ns"], phase["end_ns"], lasted_s if best is None else best["expected_s"]))
+        point = point_of(phase)
+        off = [] if point is None else [(abs(point[1] - math.log(one["volume"])), one["expected_s"]) for one in slow if one["kind"] == KINDS[int(point[0])]]
+        least, expected_s = min(off, default=(math.inf, 0.0))
+        found.append(Expected(phase["start_ns"], phase["end_ns"], expected_s if least <= ALIKE else (phase["end_ns"] - phase["start_ns"]) / SECOND_NS))
     return found
 
 
@@ -137,22 +140,28 @@ def who_slowed(job: Job, phases: Sequence[Expected], store: Store, jobdb: JobDB,
     return Slowed(tuple(looked_at[one.neighbour].job.key for one in named), _cause(named), evidence)
 
 
-# What servers are asked for, places of amounts: what is opened and looked up troubles no target, and no data a metadata server.
-_OF_KIND = {LWFS_SERVER: (BYTES, OPS, METADATA), BRICK: (BYTES, OPS, METADATA), "lustre_ost": (BYTES, OPS), "lustre_mdt": (METADATA,)}
-SERVERS_TOLD, TARGETS_TOLD = 16, 16
-
-
 def _pieces(phases: Sequence[Expected]) -> _Pieces | None:
     fit = sorted((one for one in phases if one.end_ns > one.begin_ns and one.expected_s > 0 and np.isfinite(one.expected_s)), key=lambda one: one.begin_ns)
     slow = [one.end_ns for one in fit if (one.end_ns - one.begin_ns) / SECOND_NS > one.expected_s]
     if not slow:
         return None
     last_ns = max(slow)
-    fit = [one for one in fit if one.begin_ns >= last_ns - SPAN_NS and one.end_ns <= last_ns] or [one for one in fit if one.end_ns == last_ns][:1]
+    fit = [one for one in fit if one.begin_ns >= last_ns - SPAN_NS and one.end_ns <= last_ns] or [_last_of(one) for one in fit if one.end_ns == last_ns][:1]
     length_ns = max(PIECE_NS, -(-sum(one.end_ns - one.begin_ns for one in fit) // max(PIECES_MAX - len(fit), 1)))
-    edges = [np.linspace(one.begin_ns, one.end_ns, -(-(one.end_ns - one.begin_ns) // length_ns) + 1).astype(np.int64) for one in fit]
+    edges = [_cut(one, -(-(one.end_ns - one.begin_ns) // length_ns)) for one in fit]
     phase = np.repeat(np.arange(len(fit)), [len(of) - 1 for of in edges])
     return _Pieces(np.concatenate([of[:-1] for of in edges]), np.concatenate([of[1:] for of in edges]), phase, np.array([one.expected_s for one in fit]))
+
+
+def _last_of(one: Expected) -> Expected:
+    """The last SPAN_NS of a phase, and its part of how long that should have taken."""
+    begin_ns = max(one.begin_ns, one.end_ns - SPAN_NS)
+    return Expected(begin_ns, one.end_ns, one.expected_s * (one.end_ns - begin_ns) / (one.end_ns - one.begin_ns))
+
+
+def _cut(one: Expected, pieces: int) -> np.ndarray:
+    """Where pieces of a phase begin and end, in whole numbers: as floats instants are 256 ns apart."""
+    return one.begin_ns + np.arange(pieces + 1, dtype=np.int64) * (one.end_ns - one.begin_ns) // pieces
 
 
 def _set_amounts(one: Neighbour, analyses: Analyses, pieces: _Pieces) -> None:
@@ -177,7 +186,7 @@ def _speed(own: np.ndarray, pieces: _Pieces) -> np.ndarray:
 def _place(at: At, targets: Sequence[Target], served: int, store: Store, jobdb: JobDB, pieces: _Pieces) -> _Place:
     from_ns, to_ns = int(pieces.edges[0]), int(pieces.edges[-1])
     if at.component == LWFS_SERVER:
-        return _Place(at, (), 1, of_forwarding(store, at.node, from_ns, to_ns), _slow(jobdb, pieces, Sought(node=at.node)))
+        return _Place(at, (), 1, of_forwarding(store, at.node, from_ns, to_ns), _slow(jobdb, pieces, Sought(node=at.node, component=LWFS_SERVER)))
     if not targets:
         return _Place(at, (), 1, None, np.zeros(len(pieces.begin_ns)))
     # A brick is called as others are on other servers.
@@ -241,7 +250,8 @@ def _slow(jobdb: JobDB, pieces: _Pieces, of: Sought) -> np.ndarray:
     """What part of each piece a server itself was known to be slow, by findings of its components that nobody called false."""
     slow = np.zeros(len(pieces.begin_ns))
     for one in jobdb.findings.page(replace(of, from_ns=int(pieces.begin_ns[0]), to_ns=int(pieces.end_ns[-1])), PAGE_MAX)[0]:
-        if one.found.component and one.verdict != FALSE:
+        # A job's own finding names the brick that held it up.
+        if one.found.kind != SLOW_JOB and one.verdict != FALSE:
             end_ns = pieces.end_ns if one.found.end_ns is None else np.minimum(pieces.end_ns, one.found.end_ns)
             slow = np.maximum(slow, np.maximum(end_ns - np.maximum(pieces.begin_ns, one.found.begin_ns), 0) / (pieces.end_ns - pieces.begin_ns))
     return np.minimum(slow, 1.0)

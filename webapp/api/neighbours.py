@@ -161,6 +161,10 @@ def told_by_targets(targets: Mapping[At, Sequence[Target]], jobs: Sequence[Neigh
         except TooManySamples:
             left_out += len(its)
             continue
+        if not samples.num_rows:
+            # They were dropped, and sums are known alone.
+            left_out += len(its)
+            continue
         left -= samples.num_rows
         _tell(at, samples, names, of, spans)
     return left_out

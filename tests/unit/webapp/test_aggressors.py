@@ -1,12 +1,14 @@
 """Who slowed a job, as the server asks: a job is found slow against earlier runs, then the one beside it is named in its finding."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
 from anomaly.harm import Bounds
-from jobdb.findings import AGGRESSOR, SUBJECT, Sought
+from jobdb.findings import AGGRESSOR, SUBJECT
 from jobdb.topology.site import load
+from pipeline.store import StoreError
 from tests.unit.jobdb.tables import T0, row
 from tests.unit.webapp.fakes import S, Site, event
 from tests.unit.webapp.test_interference import TOPOLOGY
@@ -16,6 +18,7 @@ from webapp.api.behind import Behind
 from webapp.api.detection import Detection
 from webapp.api.errors import Busy
 from webapp.api.held_up import HeldUp
+from webapp.api.interference import Slowed
 from webapp.api.live import Live
 from webapp.api.threads import Threads
 
@@ -60,9 +63,8 @@ def detection(site, aggressors):
     return made
 
 
-def slow_job(site):
-    (found,) = site.jobdb.findings.page(Sought(kind="slow-job"), 10)[0]
-    return found
+def slow_job(site, key=str(RUNS)):
+    return site.jobdb.findings.under("slow-job", [key])[key]
 
 
 def test_who_was_beside_a_slow_job_is_named_in_its_finding(site):
@@ -100,3 +102,20 @@ def test_what_cannot_be_asked_now_is_asked_later_and_what_never_can_is_told(site
     aggressors.look(threading.Event())
     assert not site.jobdb.findings.unexplained(10) and "fault" in slow_job(site).found.evidence["interference"]["unknown"]
     assert (aggressors.status()["jobs"], aggressors.status()["skipped"], slow_job(site).found.jobs) == (1, 1, ((str(RUNS), SUBJECT),))
+    # What a finding cannot hold is a fault of ours, too, and none of that holds up another.
+    again = slow_job(site).found
+    site.jobdb.findings.record([replace(again, evidence={"phases": []}, is_explained=False), replace(again, key="0", jobs=(), evidence={"phases": []}, is_explained=False)])
+    monkeypatch.setattr("webapp.api.aggressors.who_slowed", lambda job, *given: Slowed((), "", {"x": float("nan")}))
+    aggressors.look(threading.Event())
+    assert not site.jobdb.findings.unexplained(10) and "fault" in slow_job(site, "0").found.evidence["interference"]["unknown"]
+    site.jobdb.findings.record([replace(again, evidence={"phases": []}, is_explained=False), replace(again, key="0", jobs=(), evidence={"phases": []}, is_explained=False)])
+
+    def is_away(job, *given):
+        if job.key == "0":
+            raise StoreError("away")
+        return Slowed((), "", {})
+
+    monkeypatch.setattr("webapp.api.aggressors.who_slowed", is_away)
+    with pytest.raises(StoreError):
+        aggressors.look(threading.Event())
+    assert [one.found.key for one in site.jobdb.findings.unexplained(10)] == ["0"]

@@ -11,11 +11,11 @@ from jobdb.topology.site import load
 from tests.unit.jobdb.tables import T0, row
 from tests.unit.webapp.fakes import S, Site, event
 from webapp.api.analysis import Analyses
-from webapp.api.interference import Expected, _pieces, expected, who_slowed
+from webapp.api.interference import Expected, Slowed, _pieces, expected, who_slowed
 from webapp.api.threads import Threads
 from webapp.api.waits import Waits, before_and_during
 
-MB = 10**6
+MB, DAY = 10**6, 86_400
 TOPOLOGY = """
 [[class]]
 name = "compute"
@@ -137,6 +137,27 @@ def test_phases_are_expected_to_take_what_their_sort_does():
     ]
     slow = [{"kind": "write", "volume": 1010.0, "expected_s": 12.0}, {"kind": "write", "volume": 1300.0, "expected_s": 15.0}, {"kind": "metadata", "volume": 110_000.0, "expected_s": 2.0}]
     assert [one.expected_s for one in expected(phases, slow)] == [12.0, 10.0, 2.0, 1.0]
+
+
+def test_phases_of_other_volumes_were_as_fast_as_ever():
+    phases = [{"start_ns": 0, "end_ns": 14 * S, "read_bytes": 0, "write_bytes": volume, "metadata_ops": 0} for volume in (100, 120, 140)]
+    assert [one.expected_s for one in expected(phases, [{"kind": "write", "volume": 100.0, "expected_s": 10.0}])] == [10.0, 10.0, 14.0]
+
+
+def test_no_piece_is_without_length_and_of_a_phase_of_days_the_last_are_looked_at():
+    begin = 1_795_000_000 * S + 1
+    pieces = _pieces([Expected(begin, begin + 100, 1e-8), Expected(begin + 1000, begin + 1000 + 20 * S, 5.0)])
+    assert (pieces.end_ns > pieces.begin_ns).all() and pieces.seconds.sum() == pytest.approx(20 + 1e-7, rel=1e-12) and (pieces.begin_ns[0], pieces.end_ns[0]) == (begin, begin + 100)
+    assert pieces.end_ns[1:-1].tolist() == pieces.begin_ns[2:].tolist()
+    whole = _pieces([Expected(begin, begin + 4 * DAY * S, 2.0 * DAY)])
+    assert whole.seconds.sum() == pytest.approx(2 * DAY) and whole.end_ns[-1] == begin + 4 * DAY * S and whole.expected_s.tolist() == [DAY]
+
+
+def test_who_slowed_it_is_told_beside_known_events_and_never_for_too_long():
+    found = Found("slow-job", "7", "info", T0, T0 + S, "slow; during a known event: failover", {"known_events": {"without_them": {"severity": "warning", "cause": "slow"}}}, node="oss1")
+    told = Slowed(("8",), "another job's bandwidth", {}).told(found)
+    assert (told.cause, told.severity, told.jobs, "known_events" in told.evidence, told.node) == ("slow; beside it another job's bandwidth", "warning", (("8", "aggressor"),), False, "oss1")
+    assert Slowed((), "x", {}).told(Found("slow-job", "7", "info", T0, T0 + S, "y" * 4090, {})).cause == "y" * 4090
 
 
 def test_waits_before_and_during():
