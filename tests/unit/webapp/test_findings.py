@@ -15,7 +15,7 @@ def people(tmp_path):
     for kind in ("start", "end"):
         made.jobdb.apply_event(event(kind, job="8", uid=1001, user="eve", time=T0 + 4 * S))
     neighbours = [{"job": "8", "program": "secret", "user": "eve", "share": 0.9, "arithmetic": ["of secret", {"file": "/secret", "s": 2}]}, {"job": "7", "program": "mine", "share": 0.1}]
-    about = {"numbers": {"wait_s": [1.0, 9.0]}, "neighbours": neighbours}
+    about = {"numbers": {"wait_s": [1.0, 9.0]}, "neighbours": neighbours, "servers": [{"server": "fwd1", "before": {"wait_s": 1.0}, "during": {"wait_s": 9.0}}]}
     made.jobdb.findings.record(
         [
             Found("interference", "7", "warning", T0, T0 + 60 * S, "another job's N-1 reads", about, jobs=(("7", VICTIM), ("8", AGGRESSOR)), times=3.0),
@@ -39,7 +39,10 @@ def test_a_user_sees_what_is_of_own_jobs_and_nothing_of_others(people):
     assert (told["id"], told["jobs"]) == (number, [{"job": "7", "role": "victim"}, {"job": None, "role": "aggressor"}])
     answer = people.get(f"/api/v1/findings/{number}", headers=people.bearer("ada"))
     hidden = {"job": None, "program": None, "user": None, "share": 0.9, "arithmetic": [None, {"file": None, "s": 2}]}
-    assert answer["evidence"] == {"numbers": {"wait_s": [1.0, 9.0]}, "neighbours": [hidden, {"job": "7", "program": "mine", "share": 0.1}]}
+    # Of a shared server only what it did while the job used it.
+    servers = [{"server": "fwd1", "during": {"wait_s": 9.0}}]
+    assert answer["evidence"] == {"numbers": {"wait_s": [1.0, 9.0]}, "neighbours": [hidden, {"job": "7", "program": "mine", "share": 0.1}], "servers": servers}
+    assert people.get(f"/api/v1/findings/{number}", headers=people.bearer("boss"))["evidence"]["servers"][0]["before"] == {"wait_s": 1.0}
     # The other side of it: the aggressor is told of, and its victim is not named.
     assert people.get(f"/api/v1/findings/{number}", headers=people.bearer("eve"))["finding"]["jobs"] == [{"job": None, "role": "victim"}, {"job": "8", "role": "aggressor"}]
     people.get(f"/api/v1/findings/{people.numbers['component-slow']}", status=404, headers=people.bearer("ada"))
