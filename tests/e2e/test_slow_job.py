@@ -6,7 +6,6 @@ import os
 import pwd
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -16,8 +15,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.e2e.site import BELLROCK, ROOT, Site
-from tests.e2e.test_system_findings import shot
+from tests.e2e.site import Site
+from tests.e2e.test_system_findings import bellrock, shot
 from tests.integration.pipeline.client import deliver_all
 from tests.unit.pipeline.events import job_event, run_event, sample_event
 from tests.wait import until
@@ -71,11 +70,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int],
     shutil.rmtree(rings)
 
 
-def bellrock(site: Site, *words: object) -> str:
-    env = {**site.env, "COLUMNS": "160"}
-    done = subprocess.run([*BELLROCK, *map(str, words)], env=env, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return re.sub(r"\s+", " ", done.stdout)
+def shown(site: Site, *words: object) -> str:
+    """What a command prints, on one line."""
+    return re.sub(r"\s+", " ", bellrock(site, *words))
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +121,10 @@ def test_the_job_in_the_way_is_named_with_what_it_cost(site: Site, found: dict[s
 
 
 def test_the_command_line_shows_the_arithmetic(site: Site, found: dict[str, Any]) -> None:
-    shown = bellrock(site, "explain", found["finding"]["id"])
-    assert "98% of what fwd1 did for jobs" in shown and "of all that was lost" in shown and "flood" in shown, shown
-    assert "asked of 1, somebody named for 1" in bellrock(site, "detect")
-    assert "slow-job" in bellrock(site, "findings", "--job", "flood")
+    explained = shown(site, "explain", found["finding"]["id"])
+    assert "98% of what fwd1 did for jobs" in explained and "of all that was lost" in explained and "flood" in explained, explained
+    assert "asked of 1, somebody named for 1" in shown(site, "detect")
+    assert "slow-job" in shown(site, "findings", "--job", "flood")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
