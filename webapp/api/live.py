@@ -1,4 +1,4 @@
-"""The thread that looks at running jobs: for storms of metadata operations by what jobs do just now, and for what else hurts by their profiles so far."""
+"""The thread that looks at running jobs: for storms of metadata operations by what jobs do just now, for what else hurts by their profiles so far, and for nodes that lag behind their others."""
 
 import contextlib
 import logging
@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from anomaly.behind import KINDS as BEHIND
+from anomaly.straggler import STRAGGLING_NODE, straggler_now
 from anomaly.harm import BY_PROFILE, METADATA_STORM, STORM_NOW_S, STORM_S, Bounds, ended, harm, merged, storm_now
 from jobdb.findings import FindingError, Found
 from jobdb.grouping import sums
 from jobdb.job import Job
 from jobdb.repository import JobDB, JobDBError
+from jobdb.runs import Runs
 from pipeline.rollup import METADATA_OPS, SECOND_NS
 from pipeline.spread import spread
 from pipeline.store import Store, StoreError
@@ -69,6 +71,7 @@ class Live:
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._open: dict[str, Found] = {}  # storms that last
         self._told: set[str] = set()  # jobs of which something else was found
+        self._lagging: dict[str, Found] = {}  # jobs with a node that lags
         self._seen_at: dict[str, float] = {}  # when each job was looked at for a storm
         self._again_at: dict[str, float] = {}  # when each one's profile may be worked out again
         self._reconcile_at = float("-inf")
@@ -130,15 +133,19 @@ class Live:
         """Takes over what an earlier server, or look, left open, and ends that of jobs that are over, unless they have yet to be looked at as settled ones."""
         storms = {one.found.key: one.found for one in self._jobdb.findings.lasting(METADATA_STORM)}
         others = [one.found for kind in (*BY_PROFILE, *BEHIND) for one in self._jobdb.findings.lasting(kind)]
+        lagging = {one.found.key: one.found for one in self._jobdb.findings.lasting(STRAGGLING_NODE)}
         over: list[Found] = []
-        for found in (*storms.values(), *others):
+        for found in (*storms.values(), *lagging.values(), *others):
             job = self._jobdb.job(found.key)
-            if job is None or job.end_ns is not None:
+            # A job that does little by now is not looked at by itself any more.
+            is_past = found.kind == STRAGGLING_NODE and found.evidence.get("until_ns", found.begin_ns) < self._clock_ns() - RECONCILE_S * SECOND_NS
+            if job is None or job.end_ns is not None or is_past:
                 over.append(ended(found, job))
         self._jobdb.findings.record(over)
-        gone = {found.key for found in over}
-        self._open = {key: found for key, found in storms.items() if key not in gone}
-        self._told = {found.key for found in others} - gone
+        gone = {(found.kind, found.key) for found in over}
+        self._open = {key: found for key, found in storms.items() if (found.kind, key) not in gone}
+        self._lagging = {key: found for key, found in lagging.items() if (found.kind, key) not in gone}
+        self._told = {found.key for found in others if (found.kind, found.key) not in gone}
 
     def _done(self, from_ns: int, to_ns: int) -> dict[str, Done]:
         """By key of a running job, what it did in a time, as far as the records' claims and nodes tell: too much rather than too little."""
@@ -215,8 +222,22 @@ class Live:
                 if (found or job.key in self._told) and self._is_running(job.key):
                     self._jobdb.findings.looked_at(job, NO_VERSION, (*BY_PROFILE, *kinds), found)
                     (self._told.add if found else self._told.discard)(job.key)
+                self._say_who_lags(job, runs)
             took_s = self._clock() - began_s
             self._again_at[job.key] = began_s + max(AGAIN_S, AGAIN_FACTOR * took_s)
+
+    def _say_who_lags(self, job: Job, runs: Runs) -> None:
+        """Of its nodes, by what it did in the window."""
+        to_ns = self._clock_ns()
+        before, now = self._lagging.get(job.key), straggler_now(job, runs, max(to_ns - WINDOW_S * SECOND_NS, 0), to_ns)
+        if now is not None and self._is_running(job.key):
+            if before is None and (earlier := self._jobdb.findings.under(STRAGGLING_NODE, [job.key])):
+                before = earlier[job.key].found
+            self._lagging[job.key] = merged(before, now)
+            self._jobdb.findings.record([self._lagging[job.key]])
+        elif now is None and before is not None:
+            del self._lagging[job.key]
+            self._jobdb.findings.record([ended(before, job)])
 
     # -- what both need
 

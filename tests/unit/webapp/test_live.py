@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from anomaly.harm import METADATA_STORM, RUNNING, SHARED_WRITES, Bounds
+from anomaly.straggler import STRAGGLING_NODE
 from jobdb.findings import Sought
 from jobdb.queue import QueueJob
 from jobdb.repository import JobDB
@@ -69,6 +70,35 @@ def test_a_storm_is_found_within_two_minutes_lasts_and_is_over(machine):
     assert machine.look_at(500)["7"].end_ns is None
     del machine.store.away
     assert machine.look_at(510)["7"].end_ns == T0 + 400 * S and machine.live.status()["storms"] == 0
+
+
+def test_a_node_that_lags_is_found_within_two_minutes_and_is_over_once_it_does_not(machine):
+    def lagging():
+        return {one.found.key: one.found for one in machine.db.findings.page(Sought(kind=STRAGGLING_NODE), 100)[0]}
+
+    def wrote(from_s, to_s, slow):
+        for second in range(from_s, to_s):
+            machine.store.add("7", *(row("write", T0 + second * S, T0 + (second + 1) * S, node=f"n{node}", count=100, bytes=10**8, busy_ns=S if node == slow else S // 10, job="7", process=f"{node}.1") for node in range(8)))
+
+    wrote(0, 100, None)
+    machine.look_at(100)
+    assert not lagging()
+    wrote(100, 330, 3)
+    machine.look_at(100 + WINDOW_S)
+    found = lagging()["7"]
+    assert found.evidence["nodes"][0]["node"] == "n3" and found.end_ns is None and found.begin_ns <= T0 + 101 * S and found.times == pytest.approx(10)
+    machine.look_at(100 + 2 * AGAIN_S)
+    assert lagging()["7"].begin_ns == found.begin_ns and lagging()["7"].evidence["until_ns"] == T0 + round((100 + 2 * AGAIN_S) * S)
+    # It does as the others do, and is over; and so it is where the job does nothing any more, or the server was away.
+    wrote(330, 700, None)
+    machine.look_at(700)
+    assert lagging()["7"].end_ns == T0 + round((100 + 2 * AGAIN_S) * S)
+    wrote(700, 830, 5)
+    machine.look_at(830)
+    assert lagging()["7"].end_ns is None and lagging()["7"].begin_ns == found.begin_ns
+    machine.live = machine.new_live()
+    machine.look_at(830 + 2 * RECONCILE_S)
+    assert lagging()["7"].end_ns == T0 + 830 * S
 
 
 def test_a_near_miss_is_none(machine):

@@ -16,7 +16,7 @@ const STATES = ["", ...FINDING_STATES, "any"] as const;
 /** Those that are offered before one is seen; a kind that is in view is offered, too. */
 const KINDS = [
   "cache-thrashing", "forwarding-load", "metadata-pressure", "metadata-storm", "one-sided-processes", "one-sided-targets", "read-ahead-thrashing", "shared-file-writes", "slow-forwarding-node", "slow-job", "slow-ost", "small-io",
-  "straggling-forwarding-node", "straggling-ost",
+  "straggling-forwarding-node", "straggling-node", "straggling-ost",
 ];
 
 export function FindingListPage() {
