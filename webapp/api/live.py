@@ -38,7 +38,7 @@ WINDOW_S = 120
 BUDGET_S = 4.0
 # A running job's profile is worked out where the job did so much in the window, and again at the earliest after so long, or so many times what it took; with more runs it waits for the job's end.
 BUSY_OPS, BUSY_BYTES = 10_000, 100_000_000
-AGAIN_S, AGAIN_FACTOR = 120.0, 20
+AGAIN_S, AGAIN_FACTOR = 90.0, 20
 RUNS_MAX = 1_000_000
 # What stands open in the job database is read once in so long: a look that was cut off may have left something there.
 RECONCILE_S = 300.0
