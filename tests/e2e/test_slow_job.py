@@ -32,7 +32,7 @@ nodes = "cn[1-3]"
 [[file_system]]
 name = "work"
 kind = "lustre"
-mounts = "/work"
+mounts = "/fs"
 
 [[forwarding]]
 file_system = "work"
@@ -54,7 +54,7 @@ def job(name: str, node: str, program: str, begin_s: int, seconds: int, mb_s: in
     events = [job_event(first, node=node, time=(begin_s - 1) * S, **launch)]
     for second in range(seconds):
         at_ns = (begin_s + second) * S
-        events.append(run_event(first + len(events), node=node, process="7.1", rank=None, op="write", file="/work/x", file_id="1", start=at_ns, end=at_ns + S, bytes=mb_s * MB, size=MB, count=mb_s, latency=None, **of))
+        events.append(run_event(first + len(events), node=node, process="7.1", rank=None, op="write", file="/fs/x", file_id="1", start=at_ns, end=at_ns + S, bytes=mb_s * MB, size=MB, count=mb_s, latency=None, **of))
     return [*events, job_event(first + len(events), node=node, time=(begin_s + seconds + 1) * S, **launch | {"event": "end", "exit_code": 0})]
 
 
