@@ -139,7 +139,7 @@ class HeldUp:
 
     def _sent(self, run: _Run, way: Way, targets: Sequence[Target]) -> float | None:
         """Bytes that bricks sent to a run's nodes in a phase, the mean; None where none of them counts its clients."""
-        told = [[by_client(target, way, self._store, self._jobdb, ["sent_bytes"], *span) for target in targets] for span in run.spans]
+        told = [by_client(targets, way, self._store, self._jobdb, ["sent_bytes"], *span).values() for span in run.spans]
         if not any(of is not None for each in told for of in each):
             return None
         return mean(sum(moved for of in each for node, moved in (of or {}).items() if node in run.nodes) for each in told)
@@ -147,8 +147,9 @@ class HeldUp:
     def _shares(self, run: _Run, way: Way, targets: Sequence[Target]) -> list[float]:
         """Of what the bricks did for a run's nodes, how much each did; 1 of each that does not count its clients."""
         sums = []
+        of_spans = [by_client(targets, way, self._store, self._jobdb, ["sent_bytes", "received_bytes"], *span) for span in run.spans]
         for target in targets:
-            told = [by_client(target, way, self._store, self._jobdb, ["sent_bytes", "received_bytes"], *span) for span in run.spans]
+            told = [of_span[target] for of_span in of_spans]
             sums.append(None if all(of is None for of in told) else sum(moved for of in told for node, moved in (of or {}).items() if node in run.nodes))
         total = sum(one or 0.0 for one in sums)
         return [1.0 if one is None else one / total if total else 0.0 for one in sums]

@@ -199,7 +199,7 @@ def at_bricks(job: Job, own_nodes: Sequence[str], way: Way, store: Store, jobdb:
     did."""
     counts = COMPONENTS[CLIENT].clients
     assert counts is not None
-    by_node = {target: by_client(target, way, store, jobdb, [name for names in counts.values.values() for name in names], from_ns, to_ns) for target in bricks(way)}
+    by_node = by_client(bricks(way), way, store, jobdb, [name for names in counts.values.values() for name in names], from_ns, to_ns)
     here = [target for target, of in by_node.items() if of and any(of.get(node, 0.0) > 0 for node in own_nodes)]
     on = jobdb.others_on(job, {node for target in here for node in by_node[target] or ()}, from_ns, to_ns).on
     users: dict[str, list[str]] = {}
@@ -225,19 +225,27 @@ def bricks(way: Way) -> list[Target]:
     return [one.fact for one in way.targets if one.fact.component == BRICK][:TARGETS_MAX]
 
 
-def by_client(target: Target, way: Way, store: Store, jobdb: JobDB, names: Sequence[str], from_ns: int, to_ns: int) -> dict[str, float] | None:
-    """By node, what a brick counts of the clients there; addresses of no node are left out. names: values of CLIENT, which are added up. None where it counts none, or too many."""
-    server = server_of(way).get((target.file_system, target.target))
-    try:
-        sums = {} if server is None else store.sums_of(CLIENT, server, f"{target.instance} ", names, from_ns, to_ns)
-    except (TooManySamples, TooManyComponents):
-        return None
-    by_address = {name.removeprefix(f"{target.instance} "): sum(max(value, 0.0) for value in one.values()) for name, one in sums.items()}
-    if not by_address:
-        return None
-    found: dict[str, float] = {}
-    for one in jobdb.topology.members_called((ADDRESS,), by_address, from_ns, to_ns):
-        found[one.fact.node] = found.get(one.fact.node, 0.0) + by_address[one.fact.name]
+def by_client(targets: Sequence[Target], way: Way, store: Store, jobdb: JobDB, names: Sequence[str], from_ns: int, to_ns: int) -> dict[Target, dict[str, float] | None]:
+    """By brick and node, what it counts of the clients there; addresses of no node are left out. names: values of CLIENT, which are added up. None of a brick that counts none, or too many."""
+    servers, by_address = server_of(way), dict[Target, dict[str, float]]()
+    for target in targets:
+        server = servers.get((target.file_system, target.target))
+        try:
+            sums = {} if server is None else store.sums_of(CLIENT, server, f"{target.instance} ", names, from_ns, to_ns)
+        except (TooManySamples, TooManyComponents):
+            continue
+        if sums:
+            by_address[target] = {name.removeprefix(f"{target.instance} "): sum(max(value, 0.0) for value in one.values()) for name, one in sums.items()}
+    # Asked once for all bricks, most of which have the same clients. A node that lost its address and got it back is told of twice.
+    nodes_of: dict[str, set[str]] = {}
+    for held in jobdb.topology.members_called((ADDRESS,), {address for of in by_address.values() for address in of}, from_ns, to_ns):
+        nodes_of.setdefault(held.fact.name, set()).add(held.fact.node)
+    found: dict[Target, dict[str, float] | None] = dict.fromkeys(targets)
+    for target, amounts in by_address.items():
+        found[target] = by_node = {}
+        for address, amount in amounts.items():
+            for node in nodes_of.get(address, ()):
+                by_node[node] = by_node.get(node, 0.0) + amount
     return found
 
 

@@ -11,6 +11,7 @@ from tests.unit.jobdb.tables import T0, row
 from tests.unit.webapp.fakes import S, Site, event
 from webapp.api.analysis import Analyses
 from webapp.api.interference import Expected, who_slowed
+from webapp.api.neighbours import bricks, by_client
 from webapp.api.threads import Threads
 from webapp.api.waits import LOCKS, TIMES, of_bricks
 
@@ -86,6 +87,23 @@ def test_who_filled_the_brick_is_named(site):
     assert first["share"] == pytest.approx(0.9, abs=0.01) and first["waiting"] == pytest.approx(19.0, rel=0.1)
     (server,) = found.evidence["servers"]
     assert (server["server"], server["targets"]) == ("fwd1", ("brick-1",)) and server["slow_itself_share"] == 0.0 and server["during"]["processing_s"] == pytest.approx(120 / 10_000, rel=0.1)
+
+
+def test_a_client_that_lost_its_address_and_got_it_back_counts_once_and_addresses_are_asked_for_once(site, tmp_path, monkeypatch):
+    for second, address in ((8040, "10.0.0.9"), (8060, "10.0.0.1")):
+        (tmp_path / "site" / "machine.toml").write_text(TOPOLOGY.replace("n[1-3]\"\naddresses = \"10.0.0.[1-3]", f"n1\"\naddresses = \"{address}"))
+        site.jobdb.topology.apply(load(tmp_path / "site"), T0 + second * S, "root")
+    span = T0 + 8000 * S, T0 + 8100 * S
+    for server, address, mb in (("fwd1", "10.0.0.1", 700), ("fwd1", "10.0.0.9", 20), ("fwd2", "10.0.0.1", 300), ("fwd2", "10.9.9.9", 1)):
+        told(site, server, "gluster_client", f"_brick {address}", 8000, 8100, sent_bytes=mb * MB)
+    way = site.jobdb.topology.way({"n1"}, *span)
+    asked, ask = [], site.jobdb.topology.members_called
+    monkeypatch.setattr(site.jobdb.topology, "members_called", lambda *given: asked.append(given) or ask(*given))
+    found = by_client(bricks(way), way, site.store, site.jobdb, ["sent_bytes"], *span)
+    assert len(ask(("address",), {"10.0.0.1"}, *span)) == 2 and len(asked) == 1
+    assert {target.target: of for target, of in found.items()} == {"brick-1": {"n1": 720 * MB}, "brick-2": {"n1": 300 * MB}}
+    # Of a time of which it tells of no client, nothing is known.
+    assert list(by_client(bricks(way), way, site.store, site.jobdb, ["sent_bytes"], span[0] - 50 * S, span[0] - 1).values()) == [None, None]
 
 
 def test_waits_at_a_brick(site):
