@@ -120,7 +120,7 @@ class HeldUp:
         volume, sent = sorts[0]["volume"], [self._sent(one, way, targets) for one in (own, *earlier)]
         if sent[0] is None:
             return False
-        if is_cold(sent[0], [one for one in sent[1:] if one is not None], volume):
+        if is_cold(sent[0], _known(sent[1:]), volume):
             return True
         servers = server_of(way)
         places = [(servers[one.file_system, one.target], one.instance) for one in targets if (one.file_system, one.target) in servers]
@@ -131,18 +131,21 @@ class HeldUp:
             node = servers.get((target.file_system, target.target))
             if node in {node for node, _ in places} and _is_disk(target):
                 disks.setdefault(target.component, []).append((node, target.instance))
-        fetched = []
-        for run in (own, *earlier):
-            read = [sums for kind, its in disks.items() for sums in self._sums(run, kind, its, COMPONENTS[kind].figures.values["read_bytes"]).values()]
-            fetched.append(sum(float(np.nansum(one)) for one in read) / len(run.spans))
-        return is_cold(fetched[0], fetched[1:], volume)
+        fetched = [self._fetched(run, disks) for run in (own, *earlier)]
+        return fetched[0] is not None and is_cold(fetched[0], _known(fetched[1:]), volume)
 
     def _sent(self, run: _Run, way: Way, targets: Sequence[Target]) -> float | None:
-        """Bytes that bricks sent to a run's nodes in a phase, the mean; None where none of them counts its clients."""
+        """Bytes that bricks sent to a run's nodes in a phase, the mean; None where in any phase one of them did not tell of its clients: who was silent may have sent anything."""
         told = [by_client(targets, way, self._store, self._jobdb, ["sent_bytes"], *span).values() for span in run.spans]
-        if not any(of is not None for each in told for of in each):
+        if any(of is None for each in told for of in each):
             return None
         return mean(sum(moved for of in each for node, moved in (of or {}).items() if node in run.nodes) for each in told)
+
+    def _fetched(self, run: _Run, disks: Mapping[str, Sequence[tuple[str, str]]]) -> float | None:
+        """Bytes that disks, (node, instance) by component, read in a run's phase, the mean; None where in any phase one of them told nothing."""
+        read = [sums for kind, its in disks.items() for sums in self._sums(run, kind, its, COMPONENTS[kind].figures.values["read_bytes"]).values()]
+        total = sum(float(one.sum()) for one in read) / len(run.spans)
+        return None if np.isnan(total) else total
 
     def _shares(self, run: _Run, way: Way, targets: Sequence[Target]) -> list[float]:
         """Of what the bricks did for a run's nodes, how much each did; 1 of each that does not count its clients."""
@@ -161,8 +164,8 @@ class HeldUp:
         return Did(sum(end_ns - begin_ns for begin_ns, end_ns in run.spans) / SECOND_NS, ops, took_s / SECOND_NS, np.sum([sums[name] for name in _MOVED], axis=0))
 
     def _sums(self, run: _Run, component: str, places: Sequence[tuple[str, str]], names: Sequence[str]) -> dict[str, np.ndarray]:
-        """What counters of some components, (node, instance), moved in a run's phases, each shape (places,); NaN of those that told nothing."""
-        sums, seen = {name: np.zeros(len(places)) for name in names}, np.zeros(len(places), dtype=bool)
+        """What counters of some components, (node, instance), moved in a run's phases, each shape (places,); NaN of those that told nothing in any of these."""
+        sums, is_told = {name: np.zeros(len(places)) for name in names}, np.ones(len(places), dtype=bool)
         place = {one: number for number, one in enumerate(places)}
         for begin_ns, end_ns in run.spans:
             table = self._store.samples(component, places, begin_ns, end_ns, names=names)
@@ -170,10 +173,14 @@ class HeldUp:
             ends_ns = table["end"].to_numpy()
             starts_ns = np.minimum(table["start"].to_numpy(), ends_ns - 1)
             part = np.clip(np.minimum(ends_ns, end_ns) - np.maximum(starts_ns, begin_ns), 0, None) / (ends_ns - starts_ns)
-            seen[at[part > 0]] = True
+            is_told &= np.isin(np.arange(len(places)), at[part > 0])
             for name in set(names) & set(table.column_names):
                 sums[name] += np.bincount(at, np.maximum(np.nan_to_num(table[name].to_numpy()), 0.0) * part, len(places))
-        return {name: np.where(seen, one, np.nan) for name, one in sums.items()}
+        return {name: np.where(is_told, one, np.nan) for name, one in sums.items()}
+
+
+def _known(of_runs: Sequence[float | None]) -> list[float]:
+    return [one for one in of_runs if one is not None]
 
 
 def _is_disk(target: Target) -> bool:

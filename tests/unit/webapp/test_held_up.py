@@ -1,5 +1,7 @@
 """What is said of a job that was slow beside bricks of GlusterFS; by a store in memory."""
 
+import math
+
 import pytest
 
 from anomaly.harm import Bounds
@@ -10,7 +12,7 @@ from tests.unit.webapp.fakes import S, event
 from tests.unit.webapp.test_bricks import MB, site as with_bricks, told
 from webapp.api.behind import Behind
 from webapp.api.detection import UNDONE, Detection
-from webapp.api.held_up import HeldUp
+from webapp.api.held_up import HeldUp, _Run
 from webapp.api.live import Live
 
 __all__ = ["with_bricks"]
@@ -121,13 +123,20 @@ def test_a_job_is_looked_at_until_it_is_explained(site, monkeypatch):
     assert site.jobdb.findings.page(Sought(job="8"), 10)[0][0].found.node == "fwd2"
 
 
+def disks(site, before=(0, 0), mb=(500, 500), runs=range(8)):
+    """What both disks read in some earlier runs, and in the one that is slow, MB."""
+    for server, then, now in zip(("fwd1", "fwd2"), before, mb, strict=True):
+        told(site, server, "block_device", "sdb", 8000, 8100, read_bytes=now * MB)
+        for name in runs:
+            told(site, server, "block_device", "sdb", EVERY * name, EVERY * name + USUAL, read_bytes=then * MB)
+
+
 @pytest.mark.parametrize("where", ["client", "disk"])
 def test_a_cold_cache_is_other_work(site, where):
     """Caches of nodes had all, or those of servers."""
     usual(site, op="read", mb=(0, 0) if where == "client" else (500, 500))
     bricks(site, 8000, 8100, each_ms=(200.0, 200.0), op="read")
-    for server in ("fwd1", "fwd2"):
-        told(site, server, "block_device", "sdb", 8000, 8100, read_bytes=500 * MB)
+    disks(site)
     # Who had the node next began in the second in which this one ended.
     site.jobdb.apply_event(event("start", job="99", uid=1001, node="n1", time=T0 + 8099 * S + S // 2))
     assert run(site, "8", 100, op="read") == ("other-work", [])
@@ -139,13 +148,32 @@ def test_a_cold_cache_is_other_work(site, where):
 def test_what_looks_like_a_cold_cache_and_is_none(site, why):
     op = "write" if why == "written" else "read"
     usual(site, op=op, mb=(500, 500))
-    if why == "read before as well":
-        for begin in range(0, 8000, EVERY):
-            told(site, "fwd1", "block_device", "sdb", begin, begin + USUAL, read_bytes=1000 * MB)
     if why == "shared nodes":
         site.jobdb.apply_event(event("start", job="99", uid=1001, node="n1", time=T0 + 8000 * S))
     bricks(site, 8000, 8100, each_ms=(200.0, 200.0), op=op)
     if why == "for others":
         bricks(site, 8000, 8100, each_ms=(200.0, 200.0), mb=(1000, 1000), op=op, node="10.0.0.2")
-    told(site, "fwd1", "block_device", "sdb", 8000, 8100, read_bytes=(3000 if why == "thrashed" else 1000) * MB)
+    disks(site, (1000, 0) if why == "read before as well" else (0, 0), (3000, 0) if why == "thrashed" else (1000, 0))
     assert run(site, "8", 100, op=op)[0] == "slow"
+
+
+@pytest.mark.parametrize(
+    ("component", "servers", "begin", "end"),
+    [("block_device", ("fwd1", "fwd2"), 3000, 8000), ("block_device", ("fwd2",), 3000, 8000), ("block_device", ("fwd2",), 8000, 9000), ("gluster_client", ("fwd2",), 3000, 8000), ("gluster_client", ("fwd2",), 8000, 9000)],
+)  # fmt: skip
+def test_what_told_nothing_did_not_do_nothing(site, component, servers, begin, end):
+    """Its samples are gone, or there never were any: of no more than three earlier runs all is known, or not of this one."""
+    is_disk = component == "block_device"
+    usual(site, op="read", mb=(500, 500) if is_disk else (0, 0))
+    bricks(site, 8000, 8100, each_ms=(200.0, 200.0), mb=(600, 400), op="read")
+    disks(site, (0, 0) if is_disk else (500, 500), (600, 400))
+    site.store.sample_rows = [one for one in site.store.sample_rows if one["component"] != component or one["node"] not in servers or not begin * S <= one["start"] - T0 < end * S]
+    assert run(site, "8", 100, op="read")[0] == "slow"
+
+
+def test_a_phase_of_which_a_disk_told_nothing_is_not_known(site):
+    disks(site, (3, 4), (30, 40), runs=(0,))
+    site.store.sample_rows.pop()
+    spans = tuple((T0 + begin * S, T0 + (begin + USUAL) * S) for begin in (0, 8000))
+    sums = site.held_up._sums(_Run(None, frozenset(), spans), "block_device", [("fwd1", "sdb"), ("fwd2", "sdb")], ["read_bytes"])
+    assert sums["read_bytes"].tolist() == pytest.approx([6 * MB, math.nan], nan_ok=True)
