@@ -159,14 +159,14 @@ def test_what_looks_like_a_cold_cache_and_is_none(site, why):
 
 @pytest.mark.parametrize(
     ("component", "servers", "begin", "end"),
-    [("block_device", ("fwd1", "fwd2"), 3000, 8000), ("block_device", ("fwd2",), 3000, 8000), ("block_device", ("fwd2",), 8000, 9000), ("gluster_client", ("fwd2",), 3000, 8000), ("gluster_client", ("fwd2",), 8000, 9000)],
+    [("block_device", ("fwd1", "fwd2"), 3000, 8000), ("block_device", ("fwd2",), 3000, 8000), ("block_device", ("fwd2",), 8000, 9000), ("gluster_client", ("fwd2",), 3000, 8000), ("gluster_client", ("fwd2",), 8000, 9000), ("gluster_server", ("fwd2",), 8000, 9000)],
 )  # fmt: skip
 def test_what_told_nothing_did_not_do_nothing(site, component, servers, begin, end):
     """Its samples are gone, or there never were any: of no more than three earlier runs all is known, or not of this one."""
-    is_disk = component == "block_device"
-    usual(site, op="read", mb=(500, 500) if is_disk else (0, 0))
+    of_clients = component == "gluster_client"
+    usual(site, op="read", mb=(0, 0) if of_clients else (500, 500))
     bricks(site, 8000, 8100, each_ms=(200.0, 200.0), mb=(600, 400), op="read")
-    disks(site, (0, 0) if is_disk else (500, 500), (600, 400))
+    disks(site, (500, 500) if of_clients else (0, 0), (600, 400))
     site.store.sample_rows = [one for one in site.store.sample_rows if one["component"] != component or one["node"] not in servers or not begin * S <= one["start"] - T0 < end * S]
     assert run(site, "8", 100, op="read")[0] == "slow"
 
