@@ -11,6 +11,7 @@ import numpy as np
 
 from anomaly.held_up import RUNS_LEAST, Did, is_cold, named, slower
 from anomaly.history import ALIKE, KINDS, READ, point_of
+from jobdb.engine import JobDBError
 from jobdb.findings import Found
 from jobdb.job import Job
 from jobdb.layers import NODES_MAX
@@ -67,9 +68,15 @@ class HeldUp:
             return self._look(job, profile, found)
         except (StoreError, TooManySamples, TooManyComponents, ArithmeticError) as error:
             log.info("which servers held up job %s is not told: %s", job.key[:200], error)
-            with self._lock:
-                self._skipped += 1
-            return found
+        except JobDBError:
+            raise
+        except Exception as error:
+            # The job was slow all the same.
+            log.warning("which servers held up job %s is not told: %r; this is a fault of Bellrock", job.key[:200], error)
+            log.debug("servers of a slow job could not be looked at", exc_info=True)
+        with self._lock:
+            self._skipped += 1
+        return found
 
     def _look(self, job: Job, profile: Mapping[str, Any], found: Found) -> Found | None:
         sorts = found.evidence["phases"]

@@ -103,6 +103,19 @@ def test_too_much_to_read_is_counted_and_the_finding_stays(site):
     assert status == "slow" and found.node == "" and site.held_up.skipped == 1 == site.detection.status()["skipped"]
 
 
+def test_by_a_fault_of_ours_a_finding_is_not_lost(site, monkeypatch, caplog):
+    usual(site)
+    bricks(site, 8000, 8100, each_ms=(2.0, 200.0))
+
+    def faulty(*_):
+        raise IndexError("out of bounds")
+
+    monkeypatch.setattr("webapp.api.held_up.slower", faulty)
+    status, (found,) = run(site, "8", 100)
+    assert status == "slow" and found.node == "" and "slow_servers" not in found.evidence and (site.held_up.skipped, site.detection.status()["failed"]) == (1, 0)
+    assert "which servers held up job 8 is not told: IndexError('out of bounds'); this is a fault of Bellrock" in caplog.text
+
+
 def test_a_job_is_looked_at_until_it_is_explained(site, monkeypatch):
     usual(site)
     bricks(site, 8000, 8100, each_ms=(2.0, 200.0))
