@@ -38,7 +38,7 @@ EVIDENCE_BYTES_MAX, WEIGHED_BYTES_MAX = 1 << 18, 1 << 13
 # Findings that are weighed anew where an event becomes known, the last begun.
 REWEIGHED_MAX = 1000
 ANNOTATIONS_MAX = 10_000
-# Characters of profiles that are read at once: as objects they take some five times as much.
+# Bytes of profiles that are read at once: as objects they take some five times as much.
 PROFILES_TEXT_MAX = 4 << 20
 # Keys that are asked for at once.
 AT_ONCE = 500
@@ -222,19 +222,21 @@ class Findings:
         return self._transactions.write(work)
 
     def unlooked(self, limit: int, text_max: int = PROFILES_TEXT_MAX) -> list[tuple[Job, int, dict[str, Any]]]:
-        """Settled jobs whose profile, of this version, was not looked at, those first heard of before the others; no more once their profiles have `text_max` characters. One of another format is none: it
+        """Settled jobs whose profile, of this version, was not looked at, those first heard of before the others; no more once their profiles have `text_max` bytes. One of another format is none: it
         is worked out anew before."""
+        new = select(UnlookedRow.job, func.length(ProfileTextRow.json)).join(JobRow, JobRow.id == UnlookedRow.job).join(ProfileTextRow, ProfileTextRow.job == JobRow.id)
+        new = new.join(ProfileRow, has_profile()).order_by(UnlookedRow.job).limit(limit)
         query = select_jobs(UnlookedRow.version, ProfileTextRow.json).join(UnlookedRow, UnlookedRow.job == JobRow.id).join(ProfileTextRow, ProfileTextRow.job == JobRow.id)
-        query = query.join(ProfileRow, has_profile())
-        query = query.order_by(UnlookedRow.job).limit(limit)
 
         def work(session: Session) -> list[tuple[Job, int, dict[str, Any]]]:
-            rows, length = [], 0
-            for row in session.execute(query):
-                rows.append(row)
-                length += len(row.json)
+            # Drivers fetch all rows of a question before the first is given.
+            numbers, length = [], 0
+            for number, of_text in session.execute(new):
+                numbers.append(number)
+                length += of_text
                 if length >= text_max:
                     break
+            rows = session.execute(query.where(JobRow.id.in_(numbers)).order_by(JobRow.id)).all() if numbers else []
             return [(job, row.version, json.loads(row.json)) for job, row in zip(read_jobs(session, rows), rows, strict=True)]
 
         return self._transactions.read(work)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, event as events, text
 
 from jobdb.findings import AGGRESSOR, SUBJECT, VICTIM, Annotation, FindingError, Found, Looked, PastRun, Sought
 from jobdb.job import Owner
@@ -114,6 +114,25 @@ def test_each_new_profile_is_looked_at_once_and_what_is_no_longer_found_goes_unl
     jobdb.findings.looked_at(a, version, kinds, told[2:3])
     assert {one.found.kind for one in listed(jobdb, job="a")} == {"small", "said", "shared"} and len(listed(jobdb)) == 4
     assert not jobdb.findings.unlooked(10)
+
+
+def test_no_more_profiles_are_fetched_than_are_read_at_once(jobdb):
+    """Drivers of MariaDB and MySQL fetch all that a question finds."""
+    for job in ("a", "b", "c"):
+        jobdb.put_profile(job, 1, {"x": job * 50})
+    asked = []
+
+    def told(connection, cursor, statement, parameters, context, is_many):
+        asked.append((statement, parameters))
+
+    events.listen(Engine, "before_cursor_execute", told)
+    try:
+        jobs = jobdb.findings.unlooked(10, 100)
+    finally:
+        events.remove(Engine, "before_cursor_execute", told)
+    with jobdb._engine.begin() as connection:
+        fetched = [value for one in asked if one[0].startswith("SELECT") for row in connection.exec_driver_sql(*one) for value in row if isinstance(value, str) and value.startswith('{"x"')]
+    assert [job.key for job, *_ in jobs] == ["a", "b"] and len(fetched) == 2
 
 
 @pytest.mark.parametrize(
