@@ -38,9 +38,9 @@ def touching(from_ns: int, to_ns: int, after: int, limit: int) -> Callable[[Sess
 
 
 def large(nodes: int, from_ns: int, to_ns: int, limit: int) -> Callable[[Session], list[Job]]:
-    """Jobs of so many nodes or more, as the batch system or their launches tell, that ran at some instant of [from_ns, to_ns) and began no more than LONG_NS before; those first heard of, `limit` at most."""
+    """Jobs of so many nodes or more, as the batch system or their launches tell, that ran at some instant of [from_ns, to_ns) and began no more than LONG_NS before; in the order in which they began; `limit` at most, the last ones, as those of which the end was lost seem to run on."""
     given = select(func.count()).select_from(QueueNodeRow).where(QueueNodeRow.job == JobRow.id).scalar_subquery()
     launched = select(func.count(LaunchRow.node.distinct())).where(LaunchRow.job == JobRow.id).scalar_subquery()
     query = select_jobs().where(JobRow.start_ns >= from_ns - LONG_NS, JobRow.start_ns < to_ns, func.coalesce(JobRow.end_ns, FOREVER_NS) > from_ns, (given >= nodes) | (launched >= nodes))
-    query = query.order_by(JobRow.id).limit(limit)
-    return lambda session: read_jobs(session, session.execute(query).all())
+    query = query.order_by(JobRow.start_ns.desc(), JobRow.id.desc()).limit(limit)
+    return lambda session: read_jobs(session, session.execute(query).all()[::-1])

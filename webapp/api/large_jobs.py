@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 # By kind of finding, that of servers that are slow by themselves.
 BY_ITSELF = {STRAGGLING_OST: SLOW_OST, STRAGGLING_FORWARDING: SLOW_FORWARDING}
-# Large jobs of one hour that are looked at, those that were heard of first: on 40,960 nodes 40 of 1,024 nodes run at once. With 1,000 OSTs each takes 2 MB.
+# Large jobs of one hour that are looked at, those that began last: on 40,960 nodes 40 of 1,024 nodes run at once. With 1,000 OSTs each takes 2 MB.
 JOBS_MAX = 64
 # Findings of one server and time that get what is known of large jobs.
 SAME_MAX = 20
