@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
+from jobdb.findings import Found
 from jobdb.repository import JobDB
 from pipeline.served import MINUTE_NS
 
@@ -60,6 +61,11 @@ class EachMinute:
 
 
 def end(jobdb: JobDB, kind: str, but: Collection[str] = ()) -> None:
-    """Findings of a kind that nobody follows (any more), all but some by their keys, end with what they rest on."""
+    """Writes `ended`."""
+    jobdb.findings.record(ended(jobdb, kind, but))
+
+
+def ended(jobdb: JobDB, kind: str, but: Collection[str] = ()) -> list[Found]:
+    """Findings of a kind that nobody follows (any more), all that last but some by their keys: they end with what they rest on."""
     lasting = [one.found for one in jobdb.findings.lasting(kind) if one.found.key not in but]
-    jobdb.findings.record([dataclasses.replace(one, end_ns=max(int(one.evidence.get("until_ns", one.begin_ns)), one.begin_ns)) for one in lasting])
+    return [dataclasses.replace(one, end_ns=max(int(one.evidence.get("until_ns", one.begin_ns)), one.begin_ns)) for one in lasting]

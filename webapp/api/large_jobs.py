@@ -24,7 +24,7 @@ from pipeline.asked import read_work
 from pipeline.served import MINUTE_NS, OST, SAMPLES_AT_ONCE, Minutes, read_minutes
 from pipeline.store import Heard, Store, TooManySamples
 
-from .each_minute import EachMinute, end
+from .each_minute import EachMinute, end, ended
 from .slow_servers import CALLED, CROWD, DAY_MINUTES, KINDS as SERVERS, TURN_S, Settings as OfServers, over_ns, place_of
 
 log = logging.getLogger(__name__)
@@ -232,13 +232,12 @@ class _OfKind:
                 gone.append((self.name, key_of(one)))
             else:
                 write[self.name, key_of(one)] = found(self.name, CALLED[self._by_itself], self._kind.component, one, self._rules, self._settings.nodes)
-        self._jobdb.findings.record(write.values(), place=(self._place, {"nodes": self._settings.nodes, **follower.to_dict()}), gone=gone)
+        # What people said something of stays when it is taken back, and is over.
+        left = ended(self._jobdb, self.name, [key for kind, key in write if kind == self.name]) if gone else []
+        self._jobdb.findings.record([*write.values(), *left], place=(self._place, {"nodes": self._settings.nodes, **follower.to_dict()}), gone=gone)
         known = {key_of(one) for one in lasting}
         self._found += len((known | {key_of(one) for one in over}) - self._open)
         self._open = known
-        if gone:
-            # What people said something of stays, and is over.
-            end(self._jobdb, self.name, known - {key for _, key in gone})
 
     def _same(self, one: Straggler, written: dict[tuple[str, str], Found]) -> list[Found]:
         """Findings of the same server, slow by itself, of the same time, as they are going to be written."""

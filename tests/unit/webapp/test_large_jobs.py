@@ -191,6 +191,29 @@ def test_what_was_found_before_the_server_was_known_to_be_slow_is_taken_back_unl
         jobdb.close()
 
 
+def test_killed_once_it_is_written_what_was_taken_back_is_over(jobdb, monkeypatch):
+    store = store_of(osts((3, 130, 999, 5.0)))
+    look(jobdb, store, 245)
+    (own,) = jobdb.findings.page(Sought(kind=STRAGGLING_OST), 10)[0]
+    jobdb.findings.change(own.id, "ada", comment="a disk")
+    SlowServers(jobdb, store, BESIDE, lambda: (FIRST + HOURS * 60 + 1) * MINUTE_NS).look(threading.Event())
+    record = jobdb.findings.record
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*given, **more):
+        record(*given, **more)
+        if more.get("gone"):
+            raise Killed
+
+    monkeypatch.setattr(jobdb.findings, "record", killed)
+    with pytest.raises(Killed):
+        look(jobdb, store, servers=BESIDE)
+    (left,) = findings(jobdb)
+    assert left.end_ns == left.evidence["until_ns"]
+
+
 def test_forwarding_nodes_are_those_of_the_map_with_alike_numbers_of_the_jobs_nodes(jobdb):
     with_map(jobdb)
     look(jobdb, store_of(forwarding()))
