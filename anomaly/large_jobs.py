@@ -9,7 +9,7 @@ All of it fits JSON (`LargeJobs.to_dict`) and goes on from there, window by wind
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -89,8 +89,9 @@ class LargeJobs:
         """How many are followed."""
         return len(self._followed.keys)
 
-    def advance(self, served: Served | None, works: Sequence[Work], costs: Sequence[Cost | None]) -> list[Straggler]:
-        """The next window, None where nobody told of it; costs: what requests of each class should take, none known where nothing was learnt. Returns the episodes that ended in it."""
+    def advance(self, served: Served | None, works: Iterable[Work], costs: Sequence[Cost | None]) -> list[Straggler]:
+        """The next window, None where nobody told of it; costs: what requests of each class should take, none known where nothing was learnt. Returns the episodes that ended in it. works: gone through once, each is compared before the next one is
+        taken; where that raises, this follower is of no use any more."""
         self._followed.drop_gone(self.at)
         self._peak = peak_of(self._rules.peak_bytes_s, costs)
         place = np.zeros(0, dtype=np.intp) if served is None else self._followed.places(served, self.at)
@@ -131,7 +132,7 @@ class LargeJobs:
         found.at, found._peak, found._followed, found._rows = kept["at"], kept["peak"], Followed.from_dict(kept), dict(kept["rows"])
         return found
 
-    def _beside(self, served: Served, works: Sequence[Work], costs: Sequence[Cost | None], spread: float) -> tuple[np.ndarray, np.ndarray, list[tuple[Work, Compared]]]:
+    def _beside(self, served: Served, works: Iterable[Work], costs: Sequence[Cost | None], spread: float) -> tuple[np.ndarray, np.ndarray, list[tuple[Work, Compared]]]:
         """How slow servers were in minutes at work for large jobs, and how sure that is, shape (minutes, servers): of several jobs by that with most peers; and what was compared."""
         slow, weight, most = np.full(served.seen.shape, np.nan), np.zeros(served.seen.shape), np.zeros(served.seen.shape)
         compared, is_known = [], any(cost is not None for cost in costs)

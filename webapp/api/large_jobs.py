@@ -48,6 +48,18 @@ class Settings:
     servers: OfServers = OfServers()
 
 
+class _Stopped(Exception):
+    """The server stops: an hour that was not finished is looked at again."""
+
+
+def _until(stop: threading.Event, of_jobs: Iterable[T]) -> Iterator[T]:
+    """What there is of some jobs, one after the other. With 1,000 OSTs each may take seconds. Raises _Stopped."""
+    for one in of_jobs:
+        if stop.is_set():
+            raise _Stopped
+        yield one
+
+
 class LargeJobs(EachMinute):
     """Looks at the hours that are over since the last time. What is known of servers lies in the job database, with the findings that it made: killed at any moment, the next one goes on, and finds the same."""
 
@@ -86,9 +98,11 @@ class _OfKind:
         began_s = time.monotonic()
         try:
             return self._look(now_ns, stop, began_s + TURN_S)
-        except Exception:
+        except Exception as error:
             # What is in memory may be ahead of what was kept.
             self._follower, self._is_read = None, False
+            if isinstance(error, _Stopped):
+                return False
             raise
         finally:
             self._last_s = time.monotonic() - began_s
@@ -116,14 +130,14 @@ class _OfKind:
             self._follower = Follower(self._rules, first_ns // MINUTE_NS // WINDOW * WINDOW)
             end(self._jobdb, self.name)
         while self._follower.at + WINDOW <= until and time.monotonic() < until_s and not stop.is_set():
-            self._advance(self._follower, costs)
+            self._advance(self._follower, costs, stop)
         return self._follower.at + WINDOW > until
 
-    def _advance(self, follower: Follower, costs: Sequence[Cost | None]) -> None:
+    def _advance(self, follower: Follower, costs: Sequence[Cost | None], stop: threading.Event) -> None:
         first = follower.at
         jobs = self._jobdb.large(self._settings.nodes, first * MINUTE_NS, (first + WINDOW) * MINUTE_NS, JOBS_MAX)
-        served, works = self._read_window(jobs, first) if jobs else (None, [])
-        over = follower.advance(served, works, costs)
+        served, works = self._read_window(jobs, first, stop) if jobs else (None, [])
+        over = follower.advance(served, _until(stop, works), costs)
         self._windows += 1
         self._jobs += len(jobs)
         self._keep(follower, over)
@@ -136,11 +150,11 @@ class _OfKind:
 
     # -- what servers did
 
-    def _read_window(self, jobs: Sequence[Job], first: int) -> tuple[Served | None, list[Work]]:
+    def _read_window(self, jobs: Sequence[Job], first: int, stop: threading.Event) -> tuple[Served | None, list[Work]]:
         """What servers did in a window's minutes at work for large jobs, and what of it was these jobs'."""
         until = first + WINDOW
         heard = self._store.components(first * MINUTE_NS, until * MINUTE_NS - 1, kinds=[self._kind.component])
-        told = [(job, self._of_job(job, heard, first) if self._kind is OST else None) for job in jobs]
+        told = [(job, self._of_job(job, heard, first) if self._kind is OST else None) for job in _until(stop, jobs)]
         is_wanted = np.zeros(WINDOW, dtype=bool)
         by_map: dict[str, Counter[str]] = {}
         for job, of in told:

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from anomaly import large_jobs
 from anomaly.episodes import Report
 from anomaly.large_job_findings import KINDS, STRAGGLING_FORWARDING, STRAGGLING_OST
 from anomaly.slow import Rules
@@ -135,6 +136,30 @@ def test_killed_at_any_hour_and_looked_at_live_it_finds_the_same(tmp_path):
         told_once.append(findings(jobdb))
         jobdb.close()
     assert told_once[0] == told_once[1] and len(told_once[0]) == 1
+
+
+def test_stopped_between_the_jobs_of_an_hour_it_looks_at_the_hour_again(jobdb, monkeypatch):
+    store, stop, compared = store_of(osts()), threading.Event(), []
+    compare = large_jobs.compare
+
+    def stopping(work, *more):
+        compared.append(work.job)
+        if len(compared) == 7:
+            stop.set()
+        return compare(work, *more)
+
+    monkeypatch.setattr(large_jobs, "compare", stopping)
+    detector = LargeJobs(jobdb, store, Settings((STRAGGLING_OST,), NODES - 1, ALONE), lambda: (FIRST + HOURS * 60 + 1) * MINUTE_NS)
+    detector.look(stop)
+    # Of the fourth hour the first of two jobs.
+    assert compared == ["7", "8"] * 3 + ["7"] and detector.status()[STRAGGLING_OST]["windows"] == 3
+    stop.clear()
+    detector.look(stop)
+    assert compared[7:] == ["7", "8"] * 3 and detector.status()[STRAGGLING_OST]["windows"] == HOURS
+    found = findings(jobdb)
+    jobdb.findings.record([], place=(f"detect {STRAGGLING_OST}", {}), gone=[(STRAGGLING_OST, one.key) for one in found])
+    look(jobdb, store, kinds=(STRAGGLING_OST,), nodes=NODES - 1)
+    assert findings(jobdb) == found != []
 
 
 def test_it_lasts_while_nothing_says_that_it_is_over(jobdb):
