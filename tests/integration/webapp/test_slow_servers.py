@@ -14,7 +14,6 @@ from bellrock.simulate import names
 from bellrock.simulate.command import read_start, virtual_machine
 from bellrock.simulate.minutes import minutes
 from bellrock.simulate.trees.forwarding import BOUNDS_S, SERVER_LOG
-from bellrock.simulate.trees.queueing import spread
 from bellrock.simulate.virtual import VirtualMachine
 from jobdb.findings import Annotation, Sought
 from jobdb.repository import JobDB
@@ -49,10 +48,9 @@ def events(virtual: VirtualMachine) -> Iterator[dict[str, Any]]:
         for minute, number in zip(*np.nonzero(part.seen.forwarding), strict=True):
             here = (minute, number)
             values = {}
-            for kind, ops in enumerate((of.read_ops[here], of.write_ops[here], of.metadata_ops[here])):
-                parts = spread(np.array([ops]), of.service_s[here][[kind]] / max(ops, 1), BOUNDS_S)[0]
-                bounds = [*(f"{bound * 1e6:g}" for bound in BOUNDS_S[:-1]), "10000000", "inf"]
-                values |= {f"{('read', 'write', 'meta')[kind]}_exe_to_{bound}".replace("1e+06", "1000000"): part_ for bound, part_ in zip(bounds, parts, strict=True) if part_}
+            bounds = [*(f"{round(bound * 1e6)}" for bound in BOUNDS_S), "inf"]
+            for kind, parts in zip(("read", "write", "meta"), of.exe[here], strict=True):
+                values |= {f"{kind}_exe_to_{bound}": part_ for bound, part_ in zip(bounds, parts.tolist(), strict=True) if part_}
             mount = {"reads": of.read_ops[here], "read_bytes": of.read_bytes[here], "writes": of.write_ops[here], "write_bytes": of.write_bytes[here]}
             for component, instance, moved in (("lwfs_server", SERVER_LOG, values), ("lustre_client", "work", mount)):
                 seq += 1
