@@ -25,8 +25,8 @@ STEP := scripts/step.sh
 FRONTEND := webapp/frontend
 
 # What scripts/system.sh looks for: what `make build` cannot do without, then what the goal likes to have.
-NEEDS := build $(if $(filter demo field,$(MAKECMDGOALS)),demo) $(if $(filter test test-site bench,$(MAKECMDGOALS)),demo test) \
-	$(if $(filter test test-site bench stack soak soak-site field,$(MAKECMDGOALS)),site) $(if $(filter test-site field,$(MAKECMDGOALS)),field) \
+NEEDS := build $(if $(filter demo field field-findings,$(MAKECMDGOALS)),demo) $(if $(filter test test-site bench,$(MAKECMDGOALS)),demo test) \
+	$(if $(filter test test-site bench stack soak soak-site field field-findings,$(MAKECMDGOALS)),site) $(if $(filter test-site field field-findings,$(MAKECMDGOALS)),field) \
 	$(if $(filter bench,$(MAKECMDGOALS)),bench)
 
 rust_files = $(shell find $(1) -type f \( -name '*.rs' -o -name '*.toml' \) 2>/dev/null)
@@ -47,7 +47,7 @@ KILLS := 30
 SCALE := 0.1
 HOURS := 24
 
-.PHONY: help demo stack stack-down field field-down servers test test-site soak soak-site soak-machine fuzz build dist lint lock bench clean system anew
+.PHONY: help demo stack stack-down field field-down field-findings servers test test-site soak soak-site soak-machine fuzz build dist lint lock bench clean system anew
 
 help:
 	@echo 'make demo               build everything, run real programs under watch, serve the pages'
@@ -63,6 +63,7 @@ help:
 	@echo 'make bench [ONLY=name]  measure; writes bench/*.json and the tables in docs/performance.md'
 	@echo 'make soak [KILLS=30]    kill agent, server and programs at random moments; every sum must stay exact'
 	@echo 'make soak-site [KILLS=60]  the same with each process of a whole site'
+	@echo 'make field-findings  what is found in runs of a real program on real servers, one of them slow; wants a machine with little else to do'
 	@echo 'make soak-machine [SCALE=0.1 HOURS=24]  a virtual machine by the true agents; of each job is told what was so'
 	@echo 'make fuzz TARGET=name [TIME=60]  search for inputs that break a reader: $(FUZZ_TARGETS)'
 	@echo 'make lock               resolve the Python requirements anew'
@@ -104,6 +105,9 @@ soak: build $(STAMP)/python-dev
 
 soak-site: build $(STAMP)/python-dev servers
 	@BELLROCK_KILLS=$(if $(filter file,$(origin KILLS)),60,$(KILLS)) python -m pytest -q -s tests/site/test_kills.py $(ARGS)
+
+field-findings: build $(STAMP)/python-dev servers
+	@BELLROCK_FIELD_FINDINGS=1 python -m pytest -q tests/field/test_findings.py $(ARGS)
 
 soak-machine: build $(STAMP)/python-dev
 	@BELLROCK_MACHINE_SCALE=$(SCALE) BELLROCK_MACHINE_HOURS=$(HOURS) python -m pytest -q -s tests/e2e/test_machine.py $(ARGS)

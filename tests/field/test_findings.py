@@ -6,6 +6,7 @@ than 32 nodes holds."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,8 +36,9 @@ READ_BLOCKS, READ_DISK_BYTES_PER_S = 96, 3 * MIB
 # Runs that tell what is usual, each beside one of the reader.
 USUAL = Limits().runs
 DELAY_NS = 1_500_000_000
-# All runs are the first test's.
-pytestmark = pytest.mark.timeout(600)
+# All runs are the first test's. On a machine with much else to do runs stall, and are other work, or none is usual.
+IS_ASKED = os.environ.get("BELLROCK_FIELD_FINDINGS") == "1"
+pytestmark = [pytest.mark.timeout(600), pytest.mark.skipif(not IS_ASKED, reason="it goes by how long real I/O takes, which all else that a machine does changes: `make field-findings`")]
 # Of the neighbour: ranks of a node, and what each writes into the one file before all of it is on the disk; so often.
 RANKS_OTHER, BLOCKS_OTHER, ROUNDS = 4, 64, 4
 
