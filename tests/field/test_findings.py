@@ -39,8 +39,8 @@ DELAY_NS = 1_500_000_000
 # All runs are the first test's. On a machine with much else to do runs stall, and are other work, or none is usual.
 IS_ASKED = os.environ.get("BELLROCK_FIELD_FINDINGS") == "1"
 pytestmark = [pytest.mark.timeout(600), pytest.mark.skipif(not IS_ASKED, reason="it goes by how long real I/O takes, which all else that a machine does changes: `make field-findings`")]
-# Of the neighbour: ranks of a node, and what each writes into the one file before all of it is on the disk; so often. Of 32 MiB each time nobody waits for 5 s, which would part a phase.
-RANKS_OTHER, BLOCKS_OTHER, ROUNDS = 4, 16, 16
+# Of the neighbour: ranks of a node, and what each writes into the one file before all of it is on the disk; so often.
+RANKS_OTHER, BLOCKS_OTHER, ROUNDS = 4, 64, 4
 
 
 @dataclass
